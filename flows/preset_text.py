@@ -93,7 +93,7 @@ def _splits(splits: Splits) -> str:
         text = f"  splits: official  # those of the source\n{official}"
     else:
         shares = ", ".join(f"{name}: {share:g}" for name, share in splits.shares.items())
-        text = f"  splits: {{{shares}}}  # shares; the content of an example decides its split\n"
+        text = f"  splits: {{{shares}}}  # shares; a hash of each example decides its split\n"
     return f"{text}  split_seed: {splits.seed}  # keys the hash; with this one no split is empty\n"
 
 

@@ -10,7 +10,7 @@ from tasks.stage.stages import run_stage, store_of_run, verb
 
 @verb
 def convert(source: SourceConfig, config: RecordsConfig) -> Records:
-    """Convert a source to TFRecord shards, split by a keyed hash of each example's content.
+    """Convert a source to TFRecord shards, split by a keyed hash of each example (contract 6).
 
     The records have raw bytes (images as PNG or JPEG), a key per example, an offset index, statistics, and metadata for
     `tfds.builder_from_directory`.

@@ -25,11 +25,13 @@ CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, sh
 
 
 def fill(root: Path, count: int = 30) -> Path:
-    """Two classes of plain images, so that no split is empty."""
+    """Two classes of plain images, no two alike, so that no split is empty."""
     for number in range(count):
         path = root / ("dark" if number % 2 else "light") / f"{number:02d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((5, 4, 3), 20 if number % 2 else 230, np.uint8)).save(path)
+        pixels = np.full((5, 4, 3), 20 if number % 2 else 230, np.uint8)
+        pixels[0, 0, 0] = number
+        Image.fromarray(pixels).save(path)
     return root
 
 

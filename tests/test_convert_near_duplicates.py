@@ -27,6 +27,7 @@ from tasks.data.features import Feature
 from tasks.data.near import SIGNATURE, Compared, compared, image, text
 from tasks.data.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures
 from tasks.data.reading import RecordsReader
+from tasks.data.split import digests, split_numbers
 from tasks.display.words import describe
 from tasks.errors import Refused
 from tasks.pages.data import data
@@ -133,7 +134,12 @@ def test_similar_texts_are_those_that_a_comparison_of_all_finds(bench: Workbench
     assert near["harmful"] and "a score on test may be too high" in near["fate"]
 
 
-def test_a_group_goes_to_the_split_of_its_first_key_and_nothing_else_moves(
+def smallest(group: list[str]) -> str:
+    """The key with the smallest hash."""
+    return group[int(digests([key.encode() for key in group])[:, 0].argmin())]
+
+
+def test_a_group_goes_to_the_split_of_its_smallest_hash_and_nothing_else_moves(
     bench: Workbench, benches: Callable, convert: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = texts()
@@ -141,7 +147,7 @@ def test_a_group_goes_to_the_split_of_its_first_key_and_nothing_else_moves(
     groups = components(rows, 0.8)
     before = homes(convert(bench, rows)[1])
     outcome, made = convert(benches("grouped"), rows, near_duplicates={"handling": "group"})
-    expected = {**before, **{key: before[group[0]] for group in groups for key in group}}
+    expected = {**before, **{key: before[smallest(group)] for group in groups for key in group}}
     assert homes(made) == expected != before
     assert outcome.statistics["duplicates"]["across_splits"] == 0, "an exact copy goes with its group"
     counts = [list(expected.values()).count(split) for split in SHARES]
@@ -153,8 +159,15 @@ def test_a_group_goes_to_the_split_of_its_first_key_and_nothing_else_moves(
     assert shared.manifest["files"] == made.manifest["files"], "by several processes, and in parts of the hash space"
     assert again == outcome
 
-    _, grown = convert(benches("grown"), {**rows, "zz": rows["t003"] + " more"}, near_duplicates={"handling": "group"})
-    assert homes(grown) == {**expected, "zz": expected["t003"]}
+    [group] = [group for group in groups if "t003" in group]
+    keys = [f"new{number}" for number in range(100)]
+    later = next(key for key in keys if smallest([*group, key]) != key)
+    earlier = next(key for key in keys if smallest([*group, key]) == key)
+    [number] = split_numbers(digests([earlier.encode()])[:, 0], SHARES, 0)
+    for new, home in ((later, expected["t003"]), (earlier, sorted(SHARES)[number])):
+        more = {**rows, new: rows["t003"] + " more"}
+        _, grown = convert(benches(new), more, near_duplicates={"handling": "group"})
+        assert homes(grown) == {**expected, **dict.fromkeys([*group, new], home)}
 
 
 def test_moved_rows_of_an_earlier_attempt_are_used_where_they_are_whole(tmp_path: Path, bench: Workbench) -> None:
@@ -209,8 +222,8 @@ def test_texts_of_a_bucket_in_order_of_signature_are_read_in_their_own_runs(monk
 
 def test_a_pair_is_named_where_a_text_of_very_many_copies_has_another_content_last() -> None:
     """Two inputs, of which the compared one is the same everywhere: `none`."""
-    rows = [Row(0, number, f"k{number:05}", 0, content=7, value=1, label="") for number in range(TRIED + 1)]
-    rows.append(Row(0, TRIED + 1, "k99999", 1, content=8, value=1, label=""))
+    rows = [Row(0, number, f"k{number:05}", 0, content=7, hash=0, value=1, label="") for number in range(TRIED + 1)]
+    rows.append(Row(0, TRIED + 1, "k99999", 1, content=8, hash=0, value=1, label=""))
     runs: Any = SimpleNamespace(splits=["test", "train"])
     pair = _pair(runs, rows, _Joined())
     assert pair == {"keys": ["k00000", "k99999"], "splits": ["test", "train"], "similarity": 1.0}

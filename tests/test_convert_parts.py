@@ -28,7 +28,7 @@ from tasks.data.profile import profile
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
-from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, hashed, write_run
+from tasks.data.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Run, Sorter, hash_of, hashed, write_run
 from tasks.data.sources import Bad, Piece, Rows
 from tasks.data.split import SPACE, digests
 from tasks.data.split import places as split_of_keys
@@ -62,6 +62,8 @@ def run_of(bench: Workbench, number: int, rows: list[dict[str, Any]]) -> Run:
         SPLIT: pa.array([row["split"] for row in rows], pa.int64()),
         CONTENT[0]: pa.array([row.get("content", (n + 1, 0))[0] for n, row in enumerate(rows)], pa.uint64()),
         CONTENT[1]: pa.array([row.get("content", (0, n + 1))[1] for n, row in enumerate(rows)], pa.uint64()),
+        ROW: pa.array([row.get("own", n) for n, row in enumerate(rows)], pa.uint64()),
+        TIED: pa.array([row.get("tied", True) for row in rows]),
         hash_of("text"): pa.array([row.get("hash", 100 + n) for n, row in enumerate(rows)], pa.uint64()),
         hash_of("other"): pa.array([9000 + 100 * number + n for n in range(len(rows))], pa.uint64()),
     }
@@ -311,20 +313,25 @@ def test_contents_of_files_and_texts_are_compared_column_by_column_where_there_a
     assert hashed({"a text": features["a text"], "b": Feature("number", "float32")}) == ["a text"]
 
 
+def moved_to_test(bench: Workbench, runs: Runs, rows: list[int]) -> Run:
+    """Move rows of the first run, as its file has them now."""
+    runs = Runs(bench.staging, runs.notes, NAMES)
+    runs.move(np.zeros(len(rows), np.int32), np.array(rows, np.int32), np.zeros(len(rows), np.int64))
+    return Regrouper(bench.staging, runs).regroup(0)
+
+
 def test_rows_that_move_keep_their_order_in_their_new_split(bench: Workbench) -> None:
     runs = runs_of(bench, [row("a", 5, 0), row("b", 1, 1), row("c", 4, 1), row("d", 9, 1)])
-    regrouper = Regrouper(bench.staging, runs, {0: {1: 0, 2: 0}})
-    note = regrouper.regroup(0)
+    note = moved_to_test(bench, runs, [1, 2])
     moved = Runs(bench.staging, [note], NAMES)
     assert moved.counts == {"test": 3, "train": 1} and note.moved and note.file != runs.notes[0].file
     assert keys(moved.slice(0, 0, 0, SPACE)) == ["b", "c", "a"] and keys(moved.slice(0, 1, 0, SPACE)) == ["d"]
-    again = Regrouper(bench.staging, runs, {0: {3: 0}}).regroup(0)
+    again = moved_to_test(bench, runs, [3])
     assert again.splits == [2, 2], "what an earlier attempt moved is not used where others move"
-    all_of_train = Regrouper(bench.staging, runs, {0: {1: 0, 2: 0, 3: 0}}).regroup(0)
+    all_of_train = moved_to_test(bench, runs, [1, 2, 3])
     assert all_of_train.splits == [4, 0], "a split that loses all of its rows is still one"
     run_of(bench, 0, [row("A", 5, 0), row("B", 1, 1), row("C", 4, 1), row("D", 9, 1)])
-    others = Runs(bench.staging, runs.notes, NAMES)
-    note = Regrouper(bench.staging, others, {0: {1: 0, 2: 0, 3: 0}}).regroup(0)
+    note = moved_to_test(bench, runs, [1, 2, 3])
     assert keys(Runs(bench.staging, [note], NAMES).slice(0, 0, 0, SPACE)) == ["B", "C", "A", "D"], "of other rows"
 
 
@@ -345,20 +352,20 @@ class Alike(Compared):
 
 @pytest.mark.parametrize("handling", ["report", "drop", "group"])
 def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench: Workbench, handling: Any) -> None:
-    """Of two runs of unequal sizes; the first by key is in one, then in the other."""
+    """Of two runs of unequal sizes; the first by key is in one, then in the other, so is the smallest hash."""
     runs = runs_of(
         bench,
         [
-            row("b", 1, hash=7, content=(1, 1)),
+            row("b", 1, hash=7, content=(1, 1), own=2),
             row("w", 2, hash=6, content=(7, 7)),
-            row("x", 3, hash=8, content=(3, 3), label="b"),
+            row("x", 3, hash=8, content=(3, 3), label="b", own=2),
         ],
         [
-            row("c", 3, split=0, hash=7, content=(2, 2)),
-            row("a", 1, split=1, hash=8, content=(4, 4)),
-            row("d", 2, split=0, hash=7, content=(1, 1)),
+            row("c", 3, split=0, hash=7, content=(2, 2), own=3),
+            row("a", 1, split=1, hash=8, content=(4, 4), own=3),
+            row("d", 2, split=0, hash=7, content=(1, 1), own=4),
             row("y", 5, split=1, hash=9, content=(5, 5)),
-            row("z", 6, split=0, hash=8, content=(6, 6)),
+            row("z", 6, split=0, hash=8, content=(6, 6), own=1),
         ],
     )
     near = search.find(runs, Alike("text", "text", 0.8, handling), FEATURES, lambda done, total: None)
@@ -368,7 +375,8 @@ def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench:
     dropped = {run: mask.tolist() for run, mask in near.dropped.items()}
     others = {1: [False, True, True, False, False], 0: [False, False, True]}  # in order of split and place
     assert dropped == (others if handling == "drop" else {})
-    assert near.moved == ({1: {0: 1, 1: 1, 2: 1}} if handling == "group" else {})
+    splits = {run: runs.moved[run].tolist() for run in sorted(runs.moved)}
+    assert splits == ({0: [1, 1, 0], 1: [1, 1, 0, 0, 1]} if handling == "group" else {})
 
 
 def test_rows_that_either_search_drops_are_dropped_once() -> None:
@@ -480,7 +488,7 @@ def test_splits_by_time_begin_at_their_times() -> None:
     march, june = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 6, 1, 10, tzinfo=UTC)
     moments = [int(each.timestamp()) * 10**6 + more for each in (march, june) for more in (-1, 0, 1)]
     zeros = np.zeros(6, np.uint64)
-    numbers = assignment.numbers(pa.table({"when": moments}), zeros, zeros, None, {})
+    numbers, _ = assignment.numbers(pa.table({"when": moments}), {}, zeros, None, {})
     found = [assignment.names[number] for number in numbers]
     assert found == ["train", "validation", "validation", "validation", "test", "test"]
 
@@ -490,7 +498,7 @@ def by_name(given: list[str], known: tuple[str, ...], **config: Any) -> tuple[li
     assignment = Assignment(settings, {}, known)
     hashes = np.arange(len(given), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     bad: dict[int, str] = {}
-    numbers = assignment.numbers(pa.table({"x": given}), hashes, hashes, pa.array(given), bad)
+    numbers, _ = assignment.numbers(pa.table({"x": given}), {}, hashes, pa.array(given), bad)
     return [assignment.names[number] if number >= 0 else "-" for number in numbers], bad
 
 

@@ -72,14 +72,14 @@ def test_a_group_is_in_one_split(groups: list[str], seed: int, parts: list[int])
     splits = {name: part / sum(parts) for name, part in zip(names, parts, strict=True)}
     config = RecordsConfig(splits=splits, split_seed=seed)
     assignment = Assignment(config, {"group": Feature("category", "string", role="group")}, ())
-    table = pa.table({"group": pa.array([group or None for group in groups], pa.string()).fill_null("")})
-    contents, keys = hashes(len(groups)), hashes(len(groups), 100)
-    numbers = assignment.numbers(table, contents, keys, None, {})
+    raw = {"group": pa.array([group or None for group in groups], pa.string())}
+    rows = hashes(len(groups))
+    numbers, alone = assignment.numbers(pa.table(raw), raw, rows, None, {})
     for group in set(groups) - {""}:
         assert len({int(number) for number, name in zip(numbers, groups, strict=True) if name == group}) == 1
     without = np.array([group == "" for group in groups])
-    by_content = split_numbers(contents, splits, seed)
-    np.testing.assert_array_equal(numbers[without], by_content[without])
+    np.testing.assert_array_equal(numbers[without], split_numbers(rows, splits, seed)[without])
+    np.testing.assert_array_equal(alone, without)
 
 
 def test_rows_whose_number_of_a_group_is_missing_are_no_group() -> None:
@@ -87,12 +87,13 @@ def test_rows_whose_number_of_a_group_is_missing_are_no_group() -> None:
     config = RecordsConfig(splits=splits)
     assignment = Assignment(config, {"patient": Feature("number", "float32", role="group")}, ())
     patients = np.array([7.0, 8.0] * 50 + [np.nan] * 100, np.float32)
-    contents = hashes(200)
-    numbers = assignment.numbers(pa.table({"patient": patients}), contents, hashes(200, 100), None, {})
+    raw, rows = {"patient": pa.array(patients)}, hashes(200)
+    numbers, by_row = assignment.numbers(pa.table(raw), raw, rows, None, {})
     for patient in (7.0, 8.0):
         assert len(set(numbers[patients == patient].tolist())) == 1
     alone = np.isnan(patients)
-    np.testing.assert_array_equal(numbers[alone], split_numbers(contents, splits, config.split_seed)[alone])
+    np.testing.assert_array_equal(numbers[alone], split_numbers(rows, splits, config.split_seed)[alone])
+    np.testing.assert_array_equal(by_row, alone)
     assert set(numbers[alone].tolist()) == {0, 1, 2}
 
 
@@ -109,7 +110,8 @@ def test_by_time_no_split_has_a_row_of_another_ones_time(times: list[int], cuts:
     assignment = Assignment(config, {"when": Feature("time", "int64", role="time")}, ())
     days = np.array(times) // 4 + 90  # 1970-04-01 is day 90
     table = pa.table({"when": pa.array(days * 86_400_000_000)})
-    numbers = assignment.numbers(table, hashes(len(times)), hashes(len(times)), None, {})
+    numbers, alone = assignment.numbers(table, {}, hashes(len(times)), None, {})
+    assert not alone.any(), "a copy does not take another to its time"
     order = {name: assignment.names.index(name) for name in ("train", "validation", "test")}
     latest = {name: days[numbers == number].max(initial=-1) for name, number in order.items()}
     earliest = {name: days[numbers == number].min(initial=10_000) for name, number in order.items()}

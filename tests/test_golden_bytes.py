@@ -52,9 +52,9 @@ GOLDEN = {
     "int8_dynamic/model.tflite": "df939ff1e64faf08",
     "export/README.md": "31e69de5e977df3b",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
-    "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
-    "report/report.json": "5a85d36aeaefc533",
-    "report/predictions/test.npy": "552eaa6d1b8f379d",
+    "trained/state/ledger.jsonl": "20620f0aa0f10aaf",
+    "report/report.json": "b67476946d645778",
+    "report/predictions/test.npy": "9e9f21b96fe3602c",
 }
 
 

@@ -12,14 +12,14 @@ from tests.support.golden import GOLDEN, digests
 from tests.support.homes import STDLIB_LM
 
 GOLDEN_TEXT = {
-    "convert/records": "d23e5a462869db02",
-    "snapshot/snapshot": "e6097e06b668b89e",
-    "train/model": "e5c8ce20e5c43437",
-    "evaluate/report": "df10d8f5c7dd396e",
-    "compress/saved_model": "be82353550872b03",
-    "compress/litert": "22a27102ac4c8fea",
-    "compress/int8_dynamic": "bbabd0ef3a47eb4b",
-    "export/export": "ed3c7997f2ba1cfd",
+    "convert/records": "f22d2f203e056bbe",
+    "snapshot/snapshot": "9b5d59623256648a",
+    "train/model": "3331be3e2dce4d66",
+    "evaluate/report": "ac0a0c318fb2acc7",
+    "compress/saved_model": "c3aa8e17be51ea9b",
+    "compress/litert": "88458d760b478f1b",
+    "compress/int8_dynamic": "ade05829327b35c0",
+    "export/export": "2a37fb8da8909d5a",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -31,7 +31,7 @@ from tasks.training.engines.tensorflow.step import COLUMNS, without_padding
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
 from tests.support.documents import DOCS
-from tests.support.tiny import CONFIG, FILES, files, stopping_after
+from tests.support.tiny import CONFIG, FILES, files, stopping_after, write_hashes
 from tests.support.training import TWO, Training, distance
 
 MODEL = EncoderModel(width=8, layers=1, heads=2, hidden=8, dropout=0.5)
@@ -58,6 +58,7 @@ def write_texts(bench: Workbench) -> Outcome:
             buffer = io.BytesIO()
             np.save(buffer, array)
             bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+        write_hashes(bench, split, count)
     features = {
         "text": {"dtype": "uint16", "shape": [LENGTH], "vocabulary": 20, "padding": 0},
         "label": {"dtype": "int64", "shape": [], "classes": ["even", "odd"], "role": "label"},

@@ -23,7 +23,8 @@ from tasks.data.snapshots import packing
 from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
-from tasks.evaluation.judging import SnapshotSplit, make_judge
+from tasks.evaluation.judging import make_judge
+from tasks.evaluation.splits import SnapshotSplit
 
 BLOCK = 32
 PAIRS = TokensSnapshot(vocabulary=400, block=BLOCK, packing="best_fit", prompt="question", shards=2)

@@ -21,14 +21,14 @@ SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, sh
 LAYOUT = ImageSnapshot(height=12, width=10, channels=3, shards=2)
 
 GOLDEN = {
-    "digits-test.tfrecord-00001-of-00002": "e5544278609706de63f34b907f5bdbb88864254022194ca12ec08cbd28dcfa99",
-    "index/digits-validation.tfrecord-00000-of-00002.npy": "da7b63d814395e559b50a48cb38adff12a28fa630a677d268b498ddb238ad35a",  # noqa: E501
-    "dataset_info.json": "a85080b4f0a78d2eb77005c38f3919d0ffc891d203ab29e3bc79da09a7d9c089",
+    "digits-test.tfrecord-00001-of-00002": "0b8b1ea432351411a732e992407b464dfa5d42745ba5c0f56d612ddf26b03d35",
+    "index/digits-validation.tfrecord-00000-of-00002.npy": "e267f3dd0ed0f40e80798a1d0e176eb8003a92ea2f646c6b37f44eb18c48b60d",  # noqa: E501
+    "dataset_info.json": "99f4b8427caf2ac83a167fb1df4c858016c17d579152fa1b74fc307722096ec6",
     "features.json": "206bbe0f11f9d092cac217916b891383d25d1ea89a9716800dbd5e3db7bd5e1e",
-    "train/image-00000-of-00002.npy": "d807490d94b520cbd0ec000c8a65fca8cc3f950fc8b7efb261e39f38ba048668",
-    "test/label-00001-of-00002.npy": "36a8421af2bac550817201558734eabdea0112d97ee961d125c84fe962f008e2",
-    "test/origin-00001-of-00002.npy": "e788e4b88f77963f93cd434f1b7314d9d864723e4b9820f515feaec5a4e0c8c7",
-    "test/pieces-00001-of-00002.npy": "fb64e005de7757fddb1b327dabbe4ad7ec64f667f5687251e27e5188405b8f23",
+    "train/image-00000-of-00002.npy": "6444842bd586cd69d624b81258fdae41630faa2ccc57aea978913ba70865a445",
+    "test/label-00001-of-00002.npy": "23dd9957fc2505b65796aa11c2bbae1ade13f607eb11cf1583f96b0adc71d3be",
+    "test/origin-00001-of-00002.npy": "b2cdee2d878d1a53d2156e34419b29f9cf0576743b6c591809b050448e91185d",
+    "test/pieces-00001-of-00002.npy": "3caac42aa8739d8da2d71a408566a18298c418446b4622f0ff2e573f07512e0f",
     "transform/transform.json": "ce35db4ed1fd915064632baa2fa9c0eed54b595d749adb83ac0262ce5cf53cdb",
 }
 

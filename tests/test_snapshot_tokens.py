@@ -16,7 +16,7 @@ import pytest
 import tokenizers
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import RecordsConfig, TextFilesSource, TokensSnapshot
+from tasks.config import JsonlSource, RecordsConfig, TextFilesSource, TokensSnapshot
 from tasks.data import open_snapshot, records, snapshots, text
 from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
@@ -32,18 +32,27 @@ from tests.support.raw_data import ODD
 
 SPLITS = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25}, shards=2)
 BY_KEY = SPLITS.model_copy(update={"duplicates": "keep"})
+
+
+def by_key(folder: Path, texts: dict[str, str]) -> JsonlSource:
+    """Texts whose key decides their split, and not what they say."""
+    lines = (json.dumps({"id": key, "text": text}) + "\n" for key, text in texts.items())
+    (folder / "texts.jsonl").write_text("".join(lines))
+    return JsonlSource(path=str(folder), columns={"id": "category", "text": "text"}, key="id")
+
+
 LAYOUT = TokensSnapshot(vocabulary=600, block=32, shards=3)
 
 
 GOLDEN = {
-    "text-test.tfrecord-00001-of-00002": "8c2f9167c89b5b80e59c10e7f43398e2a3156c238a60f00243b001a723fd5778",
-    "index/text-train.tfrecord-00000-of-00002.npy": "012e7268228d252d81db1c17af44a130cf35af6067de0949e3233dc20e5ffd5d",
-    "dataset_info.json": "5bfe432e1fccf79cd85fe52cf9f30f256f60acc24d9dd89400588d5f53891f90",
+    "text-test.tfrecord-00001-of-00002": "4166decb25618f51ccd3ce8abe99333170e0b36853a7773b1d3cd877dc3c4657",
+    "index/text-train.tfrecord-00000-of-00002.npy": "af0228f28ecc3cab184173c7864eb39772c4ea7a1525145f3b27e3a848bedec2",
+    "dataset_info.json": "e4634e43a6b289889f394455cf15f906783595dc6acd31cf055c2cd8082b75aa",
     "features.json": "83596130eec1c3e88b3e2849368f934699221c9d845f3f4bedacb11827e704d5",
-    "train/tokens-00001-of-00002.npy": "913323cd922559c73c95eb5247d460c6df4ec3566f035286d31abf18e2962684",
-    "test/origin-00000-of-00002.npy": "9c276de170a97b7fea31b958c14ad916cef20a3ea10922f2fe92db3511947943",
-    "test/pieces-00001-of-00002.npy": "12811270116f1c01ae08b4e15ba643130ad32d3cb9f27dd3f184479afdeebf0b",
-    "transform/tokenizer.json": "ec6e56a21b2ba125d49c5b4255733c4c6129daa7a4b7e2a9051de30854d3e8e2",
+    "train/tokens-00001-of-00002.npy": "db9527dd5f0a1aedace42b855cad21550453128481c78979994c5b7c4ee1cf15",
+    "test/origin-00000-of-00002.npy": "a916e51c39d909c0cdb7fdc533546ee10555d0006f032ed00b91b1a8dc74faba",
+    "test/pieces-00001-of-00002.npy": "059eb96ef4a04b30f01aae2170c307d6151128a5fc632d2068af2eeaaa6a0a6c",
+    "transform/tokenizer.json": "a72124d04e63d6f1c5fd3e72d3bc6593e670cdfaa240a6dedb21bef8c3e4faea",
     "transform/tokens.json": "06fe8ba806f4608366d2082d27af6d99dbac4a0f3aaa70e1a14a33b58e967628",
 }
 
@@ -157,15 +166,14 @@ def test_the_tokenizer_is_fitted_on_the_train_split_alone(
     def fitted(name: str, tail: str) -> str:
         root = tmp_path / name
         root.mkdir()
-        for number in range(40):
-            (root / f"{number}.txt").write_text(f"some text {number} that is the same {number}\n")
+        texts = {f"{number}": f"some text {number} that is the same {number}\n" for number in range(40)}
         bench = benches(f"{name}-records")
-        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), BY_KEY))
+        made = publish(Records, bench, records.build(bench, by_key(root, texts), SPLITS))
         reader = RecordsReader(made.path)
         for row in range(reader.counts["test"]):
-            (root / reader.key("test", row)).write_text(tail * 50)
+            texts[reader.key("test", row)] = f"{row} {tail * 50}"
         bench = benches(f"{name}-again")
-        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), BY_KEY))
+        made = publish(Records, bench, records.build(bench, by_key(root, texts), SPLITS))
         bench = benches(f"{name}-snapshot")
         snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=8))
         return (bench.staging.root / "transform/tokenizer.json").read_text()
@@ -330,9 +338,8 @@ def test_bytes_are_those_of_this_code_version(
 def test_records_without_text_or_with_an_empty_split_fail(
     bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
 ) -> None:
-    for number in range(40):
-        (tmp_path / f"{number}.txt").write_text("")
-    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path), glob="*.txt"), BY_KEY))
+    source = by_key(tmp_path, {f"{number}": "" for number in range(40)})
+    made = publish(Records, bench, records.build(bench, source, BY_KEY))
     with pytest.raises(Failed, match="no text in it"):
         snapshots.build(benches("snapshot"), made, LAYOUT)
     features = json.loads(json.dumps(made.manifest["features"]).replace('"text"', '"words"'))

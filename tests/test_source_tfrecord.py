@@ -232,8 +232,8 @@ def test_damage_in_a_range_of_a_file_is_named_by_its_place_in_the_file(write: Ca
     content[begins[2] + 20] ^= 1
     (tmp_path / "people.tfrecord").write_bytes(content)
     with pytest.raises(Failed, match=rf"at byte {begins[2]}: a payload that is cut or has another CRC-32C"):
-        list(opened.rows("people.tfrecord", (begins[1], begins[4], 1), ["name"]))
-    assert [len(rows.keys) for rows in opened.rows("people.tfrecord", (begins[0], begins[2], 0), ["name"])] == [2]
+        list(opened.rows("people.tfrecord", (begins[1], begins[4], 1), ["name"], False))
+    assert [len(rows.keys) for rows in opened.rows("people.tfrecord", (begins[0], begins[2], 0), ["name"], True)] == [2]
 
 
 def test_a_length_that_is_not_true_takes_no_memory(write: Callable, tmp_path: Path) -> None:

@@ -41,14 +41,16 @@ class NearDuplicates(Section):
     least)."""
 
     handling: NearHandling = "report"
-    """`report`: counted and named; `group`: a group of near-duplicates goes to the split of its first example by key,
-    so that new data may move those that it is similar to, and no others; `drop`: only the first by key is kept, and its
-    copies as `duplicates` says. A group is a chain: each is similar to one other at least."""
+    """`report`: counted and named; `group`: a group of near-duplicates goes to the split of the example with the
+    smallest hash, so that new data may move those that it is similar to, and no others; `drop`: only the first by key
+    is kept, and its copies as `duplicates` says. A group is a chain: each is similar to one other at least."""
 
 
 class RecordsConfig(Section):
-    """By default the split is a keyed hash of each example's content (of its group, where it has one; of its key with
-    `duplicates: keep`), so that a growing source never moves an example, and copies stay together."""
+    """By default the split is a keyed hash of each example: of its group, where `source.group` is given; else of its
+    `source.key`, where that is named; else of its whole row as the source has it, labels and ignored columns too, or of
+    the file's content. So neither a growing source, a renamed file, nor another choice of columns or types moves an
+    example."""
 
     splits: dict[Name, Annotated[float, Field(gt=0, le=1)]] | Literal["official", "time"] = {
         "train": 0.8,
@@ -90,9 +92,10 @@ class RecordsConfig(Section):
     """Pixels of an image at most; a larger one counts as unreadable. Each process decodes one image at a time."""
 
     duplicates: Literal["group", "drop", "keep"] = "group"
-    """Examples of identical content, their labels left out: `group` keeps all of them and puts them into one split,
-    `drop` keeps the first by key, `keep` splits each by its key, so that copies may be in train and in test. With
-    `source.group` the group decides the split. They are counted, and named where their labels differ."""
+    """Examples of identical inputs: `group` keeps all of them and puts them into one split, that of the one with the
+    smallest hash; `drop` keeps the first by key; `keep` leaves each in its own split, so that copies may be in train
+    and in test. With `source.group` the group decides the split. They are counted, and named where their labels
+    differ."""
 
     near_duplicates: Annotated[NearDuplicates | None, LATER] = None
     """Similar texts or images, which are not looked for by default: `{}` counts and names them."""

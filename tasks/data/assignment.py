@@ -1,23 +1,35 @@
-"""The split of each row: by a keyed hash, by the source's own splits, or by time."""
+"""The split of each row: by a keyed hash, by the source's own splits, or by time.
+
+The hash is of the row's group; without one of its named key, or of the whole row as the source has it. So neither the
+choice of columns nor their types move a row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from tasks.config import RecordsConfig
 from tasks.config.records import SPLITS, USUAL_NAMES
 from tasks.data.encoding import values_of
 from tasks.data.features import Feature, of_role
-from tasks.data.kinds import category
+from tasks.data.kinds import category, number
 from tasks.data.kinds.time import microseconds
 from tasks.data.split import Hashes, digests, split_numbers
 from tasks.errors import Refused
 
 UNASSIGNED = -1
+
+COLUMN = Feature("category", "string")
+"""The type of a column whose values are compared as texts: of groups, keys and splits."""
+
+LONGEST = 400
+"""Digits before or after the point of a number that is written in one way only, at most."""
 
 
 class Assignment:
@@ -33,7 +45,7 @@ class Assignment:
             Refused: `records.splits` needs something that the source does not have.
         """
         self._config, self.names = config, config.names
-        self._group = next(iter(of_role(features, "group")), None)
+        self._groups = of_role(features, "group")
         self._time = next(iter(of_role(features, "time")), None)
         self._shares: dict[str, float] = {}
         self._official: dict[str, str] = {}
@@ -70,35 +82,41 @@ class Assignment:
         return self._official.get(name if self._config.official else name.lower())
 
     def numbers(
-        self, table: pa.Table, contents: Hashes, keys: Hashes, official: pa.Array | None, bad: dict[int, str]
-    ) -> NDArray[np.int64]:
+        self, table: pa.Table, raw: Mapping[str, pa.Array], rows: Hashes, official: pa.Array | None, bad: dict[int, str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the number of each row's split among `names`; `UNASSIGNED`, and a reason in `bad`, where it has none.
 
         Args:
             table: rows of typed columns.
-            contents: a hash of each row's inputs.
-            keys: a hash of each row's key.
+            raw: the columns as the source has them.
+            rows: a hash of each row.
             official: the source's split of each row.
+
+        Returns:
+            The numbers, and whether the hash of the row itself decided: copies of its inputs may share a split.
         """
         if self._config.splits == "time":
-            return self._by_time(np.asarray(table[self._time]).astype(np.int64))
-        hashes = self._hashes(table, contents, keys)
+            numbers = self._by_time(np.asarray(table[self._time]).astype(np.int64))
+            return numbers, np.zeros(len(numbers), bool)
+        hashes, alone = self.hashes(raw, rows)
         if self._config.splits == "official":
             assert official is not None
-            return self._by_name(official, hashes, bad)
-        return split_numbers(hashes, self._shares, self._config.split_seed)
+            numbers, carved = self._by_name(official, hashes, bad)
+            return numbers, carved & alone
+        return split_numbers(hashes, self._shares, self._config.split_seed), alone
 
-    def _hashes(self, table: pa.Table, contents: Hashes, keys: Hashes) -> Hashes:
-        """Return what decides the split: the group where there is one, else the content, or the key."""
-        alone = keys if self._config.duplicates == "keep" else contents
-        if self._group is None:
-            return alone
-        groups = table[self._group].combine_chunks().cast(pa.string()).dictionary_encode()
+    def hashes(self, raw: Mapping[str, pa.Array], rows: Hashes) -> tuple[Hashes, NDArray[np.bool_]]:
+        """Return what decides the split of each row, and whether it is the row itself and no group."""
+        name = next(iter(self._groups), None)
+        if name is None or pt.is_nested(raw[name].type):  # a row with a list for a group is bad
+            return rows, np.ones(len(rows), bool)
+        groups = category.typed(COLUMN, raw[name], 0).values.dictionary_encode()
         words = values_of(groups.dictionary.cast(pa.large_binary()))
-        of_groups = digests(words)[:, 0]
+        if self._groups[name].kind == "number":
+            words = [_number(word) for word in words]
         numbers = np.asarray(groups.indices)
-        named = np.array([word not in (b"", b"nan") for word in words], bool)
-        return np.where(named[numbers], of_groups[numbers], alone)
+        alone = np.array([word == b"" for word in words], bool)[numbers]
+        return np.where(alone, rows, digests(words)[:, 0][numbers]), alone
 
     def _by_time(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         begin, end = map(microseconds, self._config.times)
@@ -106,7 +124,10 @@ class Assignment:
         later = np.where(times < end, numbers["validation"], numbers["test"])
         return np.where(times < begin, numbers["train"], later)
 
-    def _by_name(self, official: pa.Array, hashes: Hashes, bad: dict[int, str]) -> NDArray[np.int64]:
+    def _by_name(
+        self, official: pa.Array, hashes: Hashes, bad: dict[int, str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the split of each row by the source's, and which rows a hash has divided further."""
         names = category.counts_of(official)
         numbers = np.full(len(official), UNASSIGNED, np.int64)
         for name in names:
@@ -118,12 +139,28 @@ class Assignment:
                     bad.setdefault(int(row), f"split {name!r} is none of {known} (records.official)")
             else:
                 numbers[rows] = self.names.index(split)
-        if self._shares:
-            train = numbers == self.names.index("train")
+        train = (numbers == self.names.index("train")) & bool(self._shares)
+        if train.any():
             carved = [self.names.index(split) for split in sorted(self._shares)]
             chosen = split_numbers(hashes, self._shares, self._config.split_seed)
             numbers = np.where(train, np.array(carved)[chosen], numbers)
-        return numbers
+        return numbers, train
+
+
+def _number(word: bytes) -> bytes:
+    """Return a number in one spelling, `7` for `7.0` and `07`; nothing for one that is missing."""
+    if word.decode() in number.MISSING:
+        return b""
+    try:
+        value = Decimal(word.decode().strip())
+    except InvalidOperation:  # of a row that is bad
+        return word
+    if not value.is_finite():
+        return b""
+    if not value or abs(value.adjusted()) > LONGEST:
+        return word if value else b"0"
+    whole, _, rest = f"{value:f}".partition(".")
+    return f"{whole}.{rest}".rstrip("0").rstrip(".").encode() if rest else whole.encode()
 
 
 def usual(names: Iterable[str]) -> bool:

@@ -21,10 +21,9 @@ from tasks.data.encoding import examples, framed
 from tasks.data.features import Feature
 from tasks.data.kinds import kind_of
 from tasks.data.near import ASIDE
-from tasks.data.sorting import PLACE, SPLIT, Run, one_chunk
+from tasks.data.sorting import PLACE, ROW, SPLIT, Run, one_chunk
 from tasks.data.split import SPACE, shard_bounds
 from tasks.data.statistics import States, merged, states_of
-from tasks.data.tfrecord import Offsets, RecordFile
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
 
@@ -42,6 +41,8 @@ class Runs:
         self.notes, self.splits = notes, splits
         self.numbers = [number for number, note in enumerate(notes) if note.rows]
         self.total, self.bytes = sum(note.rows for note in notes), sum(note.bytes for note in notes)
+        self.moved: dict[int, NDArray[np.int64]] = {}
+        """By run, the splits of its rows; of runs in which some are in another split than their file says."""
         self._staging = staging
         self.table = lru_cache(maxsize=OPEN_RUNS)(self._open)
 
@@ -69,10 +70,18 @@ class Runs:
 
     def column(self, run: int, name: str) -> NDArray[Any]:
         """Return a column of numbers of a run."""
+        if name == SPLIT and run in self.moved:
+            return self.moved[run]
         return np.asarray(one_chunk(self.table(run)[name]))
 
+    def move(self, runs: NDArray[np.int32], rows: NDArray[np.int32], splits: NDArray[np.int64]) -> None:
+        """Move rows to other splits, all [n]; their places stand once the runs are written anew (`regrouping`)."""
+        for run in np.unique(runs).tolist():
+            of_run = runs == run
+            self.moved.setdefault(run, self.column(run, SPLIT).copy())[rows[of_run]] = splits[of_run]
+
     def value(self, run: int, name: str, row: int) -> Any:
-        """Return a value of a run."""
+        """Return a value of a run that does not change by moves."""
         return self.table(run)[name][row].as_py()
 
     def split(self, run: int, row: int) -> int:
@@ -141,18 +150,24 @@ class Merger:
         return hashlib.sha256(canonical([sums, copies, schema])).hexdigest()
 
     def write(self, shard: Shard) -> WrittenShard:
-        """Write a shard and its offset index, unless an earlier attempt did."""
+        """Write a shard, the offsets and the hashes of its rows, unless an earlier attempt did."""
         file = shard.file(self._name)
-        index = f"index/{file}.npy"
-        note, of_index = self._staging.adopt(file), self._staging.adopt(index)
-        if note is not None and note["plan"] == self._plan:
-            if of_index is None or of_index["plan"] != self._plan:
-                self._write_index(index, RecordFile(self._staging.root / file).offsets)
-            return WrittenShard(**note)
+        index, hashes = f"index/{file}.npy", f"rows/{file}.npy"
+        done, *beside = (self._staging.adopt(name) for name in (file, index, hashes))
+        if done is not None and all(note is not None and note["plan"] == self._plan for note in (done, *beside)):
+            return WrittenShard(**done)
         statistics: States = {}
         count, size = self._count(shard), 0
-        with self._staging.piece(index, plan=self._plan) as beside, self._staging.piece(file) as piece:
-            with open(piece.path, "wb") as records, ArrayWriter(beside.path, "<u8", (count + 1,)) as offsets:
+        with (
+            self._staging.piece(file) as piece,  # is whole last
+            self._staging.piece(index, plan=self._plan) as of_index,
+            self._staging.piece(hashes, plan=self._plan) as of_rows,
+        ):
+            with (
+                open(piece.path, "wb") as records,
+                ArrayWriter(of_index.path, "<u8", (count + 1,)) as offsets,
+                ArrayWriter(of_rows.path, "<u8", (count,)) as rows,
+            ):
                 offsets.append(np.zeros(1, np.uint64))
                 for table in self._ranges(shard):
                     columns = {name: one_chunk(table[name]) for name in self.features}
@@ -160,16 +175,13 @@ class Merger:
                     frames, lengths = framed(examples(entries))
                     records.write(frames)
                     offsets.append(size + np.cumsum(lengths))
+                    rows.append(np.asarray(one_chunk(table[ROW])))
                     size += int(lengths.sum())
                     states = states_of(self.features, columns, _measured(table))
                     statistics = merged(self.features, [statistics, states])
             written = WrittenShard(self._plan, count, size, statistics)
             piece.note.update(vars(written))
         return written
-
-    def _write_index(self, name: str, offsets: Offsets) -> None:
-        with self._staging.piece(name, plan=self._plan) as piece, open(piece.path, "wb") as file:
-            np.save(file, offsets)
 
     def _count(self, shard: Shard) -> int:
         """Return the number of a shard's rows."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LENGTHS = "lengths"
 """The array with the number of tokens of each row's longest text."""
+RECORD_HASHES = "records.npy"
+"""The file in the folder of a split with the hash of each record."""
 VALID = ".valid"
 """Internal feature of a batch in stored order: the number of its rows with a weight."""
 
@@ -133,6 +135,13 @@ class SnapshotReader:
         """Return a split's `origin` [rows, 2] (first piece, number of pieces) and `pieces` [pieces, 4]."""
         return np.asarray(self._array(split, "origin")), np.asarray(self._array(split, "pieces"))
 
+    def record_hashes(self, split: str) -> NDArray[np.uint64]:
+        """Return the hash of each record of a split, uint64 [records], by its number in `pieces` (contract 6)."""
+        if split not in self.counts:
+            raise self._unknown(split)
+        hashes: NDArray[np.uint64] = np.load(self.path / split / RECORD_HASHES)
+        return hashes
+
     def keys(self, split: str, rows: NDArray[np.int64] | list[int], records: str | Path) -> list[str]:
         """Return the key of the (first) record of each row; `records` is the folder of the snapshot's parent."""
         reader = RecordsReader(Path(records))
@@ -140,10 +149,13 @@ class SnapshotReader:
 
     def _array(self, split: str, name: str) -> Array:
         if split not in self.counts:
-            raise Refused("split", split, f"this snapshot has {', '.join(self.counts)}", "name one of them")
+            raise self._unknown(split)
         if (split, name) not in self._opened:
             self._opened[split, name] = open_array(self._files[split, name])
         return self._opened[split, name]
+
+    def _unknown(self, split: str) -> Refused:
+        return Refused("split", split, f"this snapshot has {', '.join(self.counts)}", "name one of them")
 
     @cached_property
     def _files(self) -> dict[tuple[str, str], list[Path]]:

@@ -57,6 +57,17 @@ class RecordsReader:
         """Return the size in bytes of each record [start, stop) of a split in its shard."""
         return self._split(split).sizes(start, self.counts[split] if stop is None else stop)
 
+    def row_hashes(self, split: str) -> NDArray[np.uint64]:
+        """Return the hash of each example of a split, uint64 [n], in stored order: of its key where one is named, else
+        of the whole row as the source has it. By it an example is recognised in other records."""
+        shards = sorted((self.path / "rows").glob("*.npy"))
+        return np.concatenate([np.load(path) for path in shards if self._is_of(path, split)])
+
+    @staticmethod
+    def _is_of(path: Path, split: str) -> bool:
+        match = SHARD.fullmatch(path.stem)
+        return match is not None and match["split"] == split
+
     def key(self, split: str, index: int) -> str:
         """Return the example's key."""
         value = self.example(split, index)[KEY]

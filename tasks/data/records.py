@@ -16,7 +16,7 @@ import numpy as np
 
 from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig, identity
-from tasks.data import duplicates, shared, tfds
+from tasks.data import duplicates, shared, tfds, ties
 from tasks.data.features import Feature
 from tasks.data.merging import Merger, Runs, Shard, WrittenShard
 from tasks.data.near import Compared, search
@@ -70,8 +70,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     runs = Runs(bench.staging, notes, config.names)
     duplicates.check_keys(runs)
     features = _with_classes(sorter.features, notes)
-    near = _near(bench, runs, sorter.compared, features)
-    runs = _regrouped(bench, runs, near) if near and near.moved else runs
+    runs, near = _settled(bench, runs, config, sorter.compared, features)
     copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})
     dropped = _together(copies.dropped, near.dropped if near else {})
     _refuse_empty(config, runs.counts, copies.examples)
@@ -100,18 +99,33 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     )
 
 
+def _settled(
+    bench: Workbench, runs: Runs, config: RecordsConfig, compared: Compared | None, features: Mapping[str, Feature]
+) -> tuple[Runs, Near | None]:
+    """Return the runs with each row in its split, and near-duplicates, which name rows by their place in these runs."""
+    if config.duplicates == "group":
+        ties.tie(runs)
+    if compared is not None and compared.handling == "group":
+        near = _near(bench, runs, compared, features)  # first, as it moves rows as well
+        return _regrouped(bench, runs), near
+    runs = _regrouped(bench, runs)
+    return runs, _near(bench, runs, compared, features)
+
+
 def _near(bench: Workbench, runs: Runs, compared: Compared | None, features: Mapping[str, Feature]) -> Near | None:
     if compared is None:
         return None
     return search.find(runs, compared, features, lambda done, total: bench.progress(done, total, "bands"))
 
 
-def _regrouped(bench: Workbench, runs: Runs, near: Near) -> Runs:
-    """Return the runs after groups of near-duplicates moved to one split each."""
+def _regrouped(bench: Workbench, runs: Runs) -> Runs:
+    """Return the runs, written anew where rows have moved."""
+    if not runs.moved:
+        return runs
     share = bench.share if runs.bytes > ALONE_BYTES else map
     notes = dict(enumerate(runs.notes))
-    moved = sorted(near.moved)
-    notes |= zip(moved, share(Regrouper(bench.staging, runs, near.moved).regroup, moved), strict=True)
+    moved = sorted(runs.moved)
+    notes |= zip(moved, share(Regrouper(bench.staging, runs).regroup, moved), strict=True)
     return Runs(bench.staging, list(notes.values()), runs.splits)
 
 

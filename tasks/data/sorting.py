@@ -18,20 +18,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.config import RecordsConfig
-from tasks.data.assignment import UNASSIGNED, Assignment
+from tasks.data.assignment import COLUMN, UNASSIGNED, Assignment
 from tasks.data.encoding import join, values_of
 from tasks.data.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.data.kinds import category, kind_of, tags
 from tasks.data.near import ASIDE, compared
 from tasks.data.rules import Rules
 from tasks.data.sources import Piece, Rows, Source
+from tasks.data.sources.row_hashes import hashes_of_columns
 from tasks.data.split import digests, places
 from tasks.store.staging import TEMPORARY, Staging
 
-RUN_VERSION = 3
+RUN_VERSION = 4
 """Of the columns of a run; those of an earlier attempt with other columns are not used."""
 RUNS, MOVED, QUARANTINE = f"{TEMPORARY}runs", f"{TEMPORARY}moved", "quarantine"
 PLACE, SPLIT, CONTENT = ".place", ".split", (".content0", ".content1")
+ROW, TIED = ".row", ".tied"
+"""Columns of a run: the hash of the example (of its named key, or of its whole row), by which it is recognised however
+its columns are used; and whether a copy of its inputs may take it to another split."""
 RUN_BYTES = 64 << 20
 """Size of typed rows at which a run ends."""
 NAMED = 1000
@@ -41,9 +45,6 @@ SHOWN = 200
 
 HASHED = ("text", "words", "image", "audio")
 """Kinds of inputs whose values are compared by themselves."""
-
-COLUMN = Feature("category", "string")
-"""The type of columns with keys and splits."""
 
 
 @dataclass
@@ -162,14 +163,17 @@ class Sorter:
         return runs
 
     def _sorted_out(self, rows: Rows, run: Run) -> tuple[pa.Table, list[dict[str, Any]]]:
-        """Return the rows that are kept, with place, split and content, and the bad ones as lines of `quarantine/`."""
+        """Return the rows that are kept, with their hashes and splits, and the bad ones as lines of `quarantine/`."""
         raw = {name: one_chunk(column) for name, column in rows.columns.items()}
         bad: dict[int, str] = {}
         table = self._typed(raw, one_chunk(rows.keys), bad)
         official = self._column(self._split, raw, bad) if self._split else rows.splits and one_chunk(rows.splits)
         self._rules.check(table, _but(table.num_rows, bad), bad)
-        contents, keys = self._contents(table), digests([key.encode() for key in table[KEY].to_pylist()])
-        numbers = self._assignment.numbers(table, contents[:, 0], keys[:, 0], official, bad)
+        contents, keys = self._contents(table), digests([key.encode() for key in table[KEY].to_pylist()])[:, 0]
+        hashes = keys if self._key else rows.hashes
+        if hashes is None:
+            hashes = hashes_of_columns(raw, table.num_rows)
+        numbers, tied = self._assignment.numbers(table, raw, hashes, official, bad)
         good = _but(table.num_rows, bad)
         kept = self._rules.keep(table, good)
         assert (numbers[kept] != UNASSIGNED).all()
@@ -182,7 +186,7 @@ class Sorter:
             {"key": str(table[KEY][row]), "reason": bad[row], "place": rows.place(row), "values": self._shown(raw, row)}
             for row in sorted(bad)
         ]
-        added = {PLACE: places(keys[:, 0], self._config.split_seed), SPLIT: numbers}
+        added = {PLACE: places(keys, self._config.split_seed), SPLIT: numbers, ROW: hashes, TIED: tied}
         for name, values in (added | {CONTENT[0]: contents[:, 0], CONTENT[1]: contents[:, 1]}).items():
             table = table.append_column(name, pa.array(values))
         table = self._with_hashes(table.take(pa.array(kept)))

@@ -1,7 +1,8 @@
-"""Assignment of examples to splits and places, by keyed hashes of each example alone.
+"""Splits and places of examples, by keyed hashes of each example alone.
 
-The split is a hash of the example's content, so that duplicates are in one split; the place is a hash of its key. An
-example keeps both when others are added. The order within a split does not depend on the number of shards.
+The split is a hash of the example's group, of the key that the user named, or of the whole row as the source has it
+(`tasks.data.assignment`); the place is a hash of its key. An example keeps both when others are added. The order within
+a split does not depend on the number of shards.
 """
 
 from __future__ import annotations

@@ -12,14 +12,14 @@ from tasks.store.store import Store
 from tests.support.homes import DIGITS, ROOT
 
 GOLDEN = {
-    "convert/records": "0d34d924e70dda1d",
-    "snapshot/snapshot": "6d644aab3292d524",
-    "train/model": "2c07d132dc90c5d3",
-    "evaluate/report": "f958098d00bf1007",
-    "compress/saved_model": "5ed11b1b76eed0b2",
-    "compress/litert": "93a99b826f653945",
-    "compress/int8_dynamic": "ff80ca3c6e970be7",
-    "export/export": "224d7dfa37cc5cbd",
+    "convert/records": "2acc650c54ad2fdb",
+    "snapshot/snapshot": "b4e0d20cc6cf883d",
+    "train/model": "c2ab01e2cfb21134",
+    "evaluate/report": "42b8c4a39eb6d266",
+    "compress/saved_model": "5cb7cfedc2bf9828",
+    "compress/litert": "a53fa017085253be",
+    "compress/int8_dynamic": "b24061466950ab29",
+    "export/export": "289839b7c936793f",
 }
 
 

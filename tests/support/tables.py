@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tasks.config import MlpModel, TableSnapshot
 from tasks.config.transform import TransformConfig
 from tasks.data.features import Feature
 from tasks.data.reader import Reader, cast
 from tasks.data.snapshots import table
+from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.transforms import Fitted
 from tasks.exporting import saved_model
 from tasks.exporting.preprocess import in_graph
@@ -60,6 +62,9 @@ class Memory:
 
     def key(self, split: str, index: int) -> str:
         return f"{split}/{index}"
+
+    def row_hashes(self, split: str) -> NDArray[np.uint64]:
+        return hashes_of([self.key(split, index).encode() for index in range(self.counts[split])])
 
     def tables(
         self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None

@@ -14,11 +14,14 @@ from pydantic import TypeAdapter
 
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.config.records import USUAL_NAMES
+from tasks.data.assignment import COLUMN, Assignment
 from tasks.data.encoding import Encoded, bytes_entry, join, values_of
 from tasks.data.features import Feature, of_role
-from tasks.data.kinds import kind_of
+from tasks.data.kinds import category, kind_of
+from tasks.data.sorting import one_chunk
 from tasks.data.sources import Rows, open_source
-from tasks.data.split import Hashes, bounds, digests, split_numbers
+from tasks.data.sources.row_hashes import hashes_of_columns
+from tasks.data.split import SPACE, Hashes, bounds, digests, split_numbers
 from tasks.errors import Refused
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
@@ -28,6 +31,7 @@ FEW_TEXTS = 30
 SEEDS = 1000
 FEW_EXAMPLES = 1000
 """With fewer examples a split may be empty by chance: all are read, and seeds are tried."""
+LAST = np.uint64(SPACE - 1)
 PAYLOADS = ("image", "audio", "text")
 """Kinds of features that are in records as they are in the source."""
 
@@ -57,14 +61,14 @@ def draw_splits(
     """Return the first of these shares, and a seed, with which no split is empty or, of few examples, too small.
 
     Args:
-        count: the number of examples; of many their number serves in place of their content, as any uniform hash does.
+        count: the number of examples; of many their number serves in place of their hash, as any uniform one does.
         exact: whether it is known, so that few examples can be read.
     """
-    contents = contents_of(source) if exact and count < FEW_EXAMPLES else _numbers(count)
-    found = choose(contents, shares)
+    hashes = hashes_of(source) if exact and count < FEW_EXAMPLES else _numbers(count)
+    found = choose(hashes, shares)
     if found is None:
         rule = "train, validation and test need one each, of different content"
-        raise Refused("PATH", f"{len(contents)} examples", rule, remedy)
+        raise Refused("PATH", f"{len(hashes)} examples", rule, remedy)
     return Splits(*found)
 
 
@@ -87,7 +91,7 @@ def keep_splits(source: dict[str, Any], names: Collection[str], count: int, exac
     said += f"; {share:.0%} of train becomes validation"
     train = [name for name, split in meant.items() if split == "train"]
     few = exact and count < FEW_EXAMPLES
-    found = choose(contents_of(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
+    found = choose(hashes_of(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
     if found is None:
         raise Refused("PATH", "too few examples in train", "validation is a part of it", "add examples")
     return Splits(None, found[1], official, said)
@@ -100,8 +104,8 @@ def shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
-def contents_of(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
-    """Return a hash of the content of each example, which decides its split.
+def hashes_of(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
+    """Return the hash that decides the split of each example, copies together, as a conversion does.
 
     Args:
         only: splits of the source whose examples are taken; empty: all.
@@ -110,21 +114,27 @@ def contents_of(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
     opened = open_source(config)
     opened.fingerprint()
     features = dict(opened.features)
+    assignment = Assignment(RecordsConfig(), features, ())
     column = next(iter(of_role(features, "split")), None)
-    hashes: list[Hashes] = [np.empty(0, np.uint64)]
+    found: list[tuple[Hashes, Hashes, NDArray[np.bool_]]] = []
     for piece in opened.pieces():
         for rows in opened.read(piece):
             if len(rows.keys):
-                contents = _contents(rows, of_role(features, "input"))
+                raw = {name: one_chunk(values) for name, values in rows.columns.items()}
+                hashes, alone = assignment.hashes(raw, _own(rows, raw, features))
                 splits = rows.columns[column] if column else rows.splits
                 taken = _given(rows) if splits is None or not only else np.isin(splits.to_pylist(), list(only))
-                hashes.append(contents[taken])
-    return np.concatenate(hashes)
+                contents = _contents(raw, of_role(features, "input"))
+                found.append((hashes[taken], contents[taken], alone[taken]))
+    if not found:
+        return np.empty(0, np.uint64)
+    hashes, contents, alone = map(np.concatenate, zip(*found, strict=True))
+    return np.where(alone, _smallest_of_copies(np.where(alone, hashes, LAST), contents), hashes)
 
 
-def choose(contents: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[str, float], int] | None:
+def choose(hashes: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[str, float], int] | None:
     """Return the first shares, and a seed, with which no split is empty or, if any seed does it, too small; or None."""
-    count = len(contents)
+    count = len(hashes)
     few = count < FEW_EXAMPLES
     for candidate in shares:
         names, _ = bounds(candidate)
@@ -133,7 +143,7 @@ def choose(contents: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[s
         )
         some = None
         for seed in range(SEEDS if few else 1):
-            filled = np.bincount(split_numbers(contents, candidate, seed), minlength=len(names))
+            filled = np.bincount(split_numbers(hashes, candidate, seed), minlength=len(names))
             if (filled >= wanted).all():
                 return candidate, seed
             some = seed if some is None and filled.all() else some
@@ -142,17 +152,31 @@ def choose(contents: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[s
     return None
 
 
-def _contents(rows: Rows, features: dict[str, Feature]) -> Hashes:
+def _own(rows: Rows, raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
+    """Return the hash of each row itself: of its named key, or of all that the source has of it."""
+    if key := next(iter(of_role(features, "key")), None):
+        texts = category.typed(COLUMN, raw[key], 0).values
+        return digests([text.encode() for text in texts.to_pylist()])[:, 0]
+    return hashes_of_columns(raw, len(rows.keys)) if rows.hashes is None else rows.hashes
+
+
+def _contents(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
     entries: list[Encoded] = []
     for name, feature in features.items():
-        column = rows.columns[name]
-        raw = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         kind = kind_of(feature)
         if feature.kind in PAYLOADS:
-            entries += bytes_entry(name, pc.fill_null(raw.cast(pa.large_binary()), b""))
+            entries += bytes_entry(name, pc.fill_null(raw[name].cast(pa.large_binary()), b""))
         else:
-            entries += kind.entry(name, feature, kind.typed(feature, raw, 0).values)
+            entries += kind.entry(name, feature, kind.typed(feature, raw[name], 0).values)
     return digests(values_of(join(*entries)))[:, 0]
+
+
+def _smallest_of_copies(hashes: Hashes, contents: Hashes) -> Hashes:
+    """Return for each row the smallest hash among the rows of its content."""
+    values, places = np.unique(contents, return_inverse=True)
+    smallest = np.full(len(values), LAST, np.uint64)
+    np.minimum.at(smallest, places, hashes)
+    return smallest[places]
 
 
 def _given(rows: Rows) -> NDArray[np.bool_]:

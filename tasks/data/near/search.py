@@ -19,7 +19,7 @@ from tasks.data.features import KEY, Feature, of_role
 from tasks.data.merging import Runs
 from tasks.data.near import SIGNATURE, Compared
 from tasks.data.parts import Mask, neighbours, parts
-from tasks.data.sorting import CONTENT, SPLIT, hash_of, one_chunk
+from tasks.data.sorting import CONTENT, ROW, hash_of, one_chunk
 
 WINDOW = 1000
 """Values of a band with the same hash that each one is compared with, at most, in order of signature."""
@@ -38,6 +38,8 @@ class Row:
     key: str
     split: int
     content: int
+    hash: int
+    """Of the row itself."""
     value: int
     """Hash of the compared input."""
     label: str
@@ -68,8 +70,6 @@ class Near:
     """The first of them by key, with the first example of each label: `{"labels": [...], "keys": [...]}`."""
     dropped: dict[int, Mask] = field(default_factory=dict)
     """By run, which of its rows are dropped; of runs that lose some."""
-    moved: dict[int, dict[int, int]] = field(default_factory=dict)
-    """By run and row, the number of its new split."""
 
     def as_json(self) -> dict[str, Any]:
         names = ("column", "similarity", "handling", "groups", "examples", "across_splits", "pairs")
@@ -79,16 +79,18 @@ class Near:
 def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progress: Callable[[int, int], None]) -> Near:
     """Find the groups of near-duplicates in all runs, and what becomes of their rows.
 
-    With `drop` the rows of other content than the first by key are dropped, with `group` all rows go to its split.
+    With `drop` the rows of other content than the first by key are dropped, with `group` all rows move to the split of
+    the one with the smallest hash.
 
     Args:
         progress: is told how many bands of how many are done.
     """
     joined = _joined(runs, compared, progress)
     near = Near(compared.column, compared.similarity, compared.handling)
+    moves, targets = list[Row](), list[int]()
     [label] = of_role(dict(features), "label") or [None]
     for group in _groups(runs, compared, label, joined):
-        first, others = group[0], [row for row in group if row.content != group[0].content]
+        others = [row for row in group if row.content != group[0].content]
         near.groups += 1
         near.examples += len(others)
         near.across_splits += len({row.split for row in group}) > 1
@@ -105,10 +107,11 @@ def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progre
             for row in others:
                 near.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))[row.number] = True
         if compared.handling == "group":
-            for row in group:
-                if row.split != first.split:
-                    near.moved.setdefault(row.run, {})[row.number] = first.split
+            moves += group
+            targets += [min(group, key=lambda row: row.hash).split] * len(group)
     near.pairs = _first(near.pairs)
+    places = np.array([(row.run, row.number) for row in moves], np.int32).reshape(-1, 2)
+    runs.move(places[:, 0], places[:, 1], np.array(targets, np.int64))
     return near
 
 
@@ -189,9 +192,9 @@ def _groups(runs: Runs, compared: Compared, label: str | None, joined: _Joined) 
     for run in runs.numbers:
         values = runs.column(run, hash_of(compared.column))
         for number in np.flatnonzero(np.isin(values, wanted)).tolist():
-            key, split, content = (runs.value(run, name, number) for name in (KEY, SPLIT, CONTENT[0]))
+            key, content, own = (runs.value(run, name, number) for name in (KEY, CONTENT[0], ROW))
             named = "" if label is None else str(runs.value(run, label, number))
-            row = Row(run, number, key, split, content, int(values[number]), named)
+            row = Row(run, number, key, runs.split(run, number), content, own, int(values[number]), named)
             groups.setdefault(joined.root(row.value), []).append(row)
     in_order = [sorted(group, key=lambda row: row.key) for group in groups.values()]
     for group in sorted(in_order, key=lambda group: group[0].key):

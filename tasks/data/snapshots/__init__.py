@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Outcome, Records
 from tasks.config import SnapshotConfig, TableSnapshot
 from tasks.data.arrays import ArrayWriter
+from tasks.data.pipeline import RECORD_HASHES
 
 if TYPE_CHECKING:
     from tasks.data.reading import RecordsReader
@@ -30,9 +31,9 @@ KINDS = {
 """The module of each `snapshot.kind`, imported on use."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    "image": (3, ("numpy", "pillow")),
-    "tokens": (4, ("numpy", "tokenizers")),
-    "table": (6, ("numpy", "pillow", "soundfile", "tokenizers")),
+    "image": (4, ("numpy", "pillow")),
+    "tokens": (5, ("numpy", "tokenizers")),
+    "table": (7, ("numpy", "pillow", "soundfile", "tokenizers")),
 }
 """By kind, the version of its code and the packages that decide its bytes."""
 
@@ -88,6 +89,11 @@ def write_array(bench: Workbench, name: str, array: NDArray[Any]) -> None:
     if bench.staging.adopt(name) is None:
         with bench.staging.piece(name) as piece, ArrayWriter(piece.path, array.dtype, array.shape) as writer:
             writer.append(array)
+
+
+def write_hashes(bench: Workbench, hashes: NDArray[np.uint64], split: str) -> None:
+    """Write the hash of each record of a split, by which its rows are recognised in other records."""
+    write_array(bench, f"{split}/{RECORD_HASHES}", hashes)
 
 
 def lineage_of(rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:

@@ -28,7 +28,7 @@ from tasks.data.pipeline import LENGTHS
 from tasks.data.reader import DESCRIPTION, Reader, Unusable
 from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import Part, lineage_of, parts_of, tags, write_array
+from tasks.data.snapshots import Part, lineage_of, parts_of, tags, write_array, write_hashes
 from tasks.data.transforms import LABEL, TARGET, WEIGHT, choose, fit, own_array
 from tasks.data.transforms.columns import missing_of, typed
 from tasks.data.transforms.files import own_code, reader_files
@@ -64,6 +64,8 @@ class Tables(Protocol):
     manifest: dict[str, Any]
 
     def key(self, split: str, index: int) -> str: ...
+
+    def row_hashes(self, split: str) -> NDArray[np.uint64]: ...
 
     def tables(
         self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None
@@ -117,6 +119,7 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     shares, words = {}, dict[str, Counter[str]]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, config.shards)
+        write_hashes(bench, records.row_hashes(split), split)
         for part in parts:
             for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
                 write_array(bench, part.file(name), array)

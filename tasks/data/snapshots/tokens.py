@@ -22,7 +22,7 @@ from tasks.config.task import SCORED
 from tasks.data.arrays import ArrayWriter
 from tasks.data.order import permutation
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import Part, packing, parts_of, write_array
+from tasks.data.snapshots import Part, packing, parts_of, write_array, write_hashes
 from tasks.data.snapshots.packing import Packed
 from tasks.data.text import (
     LAYOUT,
@@ -77,6 +77,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     report = Reports(bench, int(sum(reader.sizes(split).sum() for split in reader.counts)), "bytes")
     for split, documents in reader.counts.items():
         encoded = _encode_split(bench, reader, codec, columns, split, report)
+        write_hashes(bench, reader.row_hashes(split), split)
         counts[split], figures = _pack(bench, split, encoded, codec, config)
         tokens = int((encoded.stream != codec.bos).sum())
         splits[split] = {

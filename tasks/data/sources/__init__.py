@@ -17,6 +17,8 @@ from tasks.errors import Refused
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tasks.data.split import Hashes
+
 KINDS = {
     "sklearn": "tasks.data.sources.sklearn",
     "text_files": "tasks.data.sources.text_files",
@@ -73,6 +75,9 @@ class Rows:
 
     splits: pa.Array | None = None
     """Official split of each row, string; None where the source has none."""
+
+    hashes: Hashes | None = None
+    """Hash of all that the source has of each row, uint64 [n], also what is no feature; None: of `columns`."""
 
     bad: list[Bad] = field(default_factory=list)
     """Rows that could not be read at all, counted against `records.bad_budget`."""

@@ -91,11 +91,16 @@ class Block:
             return range(self.line, self.line + len(self))
         return self.line + np.searchsorted(self.breaks, self.starts)
 
+    @property
+    def records(self) -> list[bytes]:
+        """The bytes of each record, with its line end and the empty lines after it."""
+        ends = [*self.starts[1:].tolist(), len(self.data)]
+        return [self.data[start:end] for start, end in zip(self.starts.tolist(), ends, strict=True)]
+
     def without(self, records: Sequence[int]) -> bytes:
         """Return the bytes without some records."""
-        ends, left_out = [*self.starts[1:], len(self.data)], set(records)
-        kept = [number for number in range(len(self)) if number not in left_out]
-        return b"".join(self.data[self.starts[number] : ends[number]] for number in kept)
+        left_out = set(records)
+        return b"".join(record for number, record in enumerate(self.records) if number not in left_out)
 
 
 def blocks(stream: Stream, dialect: Dialect, size: int, path: str, row: int = 0, line: int = 1) -> Iterator[Block]:

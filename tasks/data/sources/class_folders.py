@@ -13,6 +13,7 @@ from tasks.config import AudioFolderSource, ImageFolderSource
 from tasks.data.features import Feature
 from tasks.data.sources import Piece, Rows, Source
 from tasks.data.sources.files import groups
+from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.sources.trees import open_tree
 from tasks.errors import Refused
 
@@ -70,11 +71,12 @@ class ClassFolders(Source):
         start, stop = piece.where
         paths = self._paths[start:stop]
         listed = zip(paths, self._listed[start:stop], strict=True)
-        files = [self.content(path, self._tree.read(path, sha256)) for path, sha256 in listed]
+        read = [self._tree.read(path, sha256) for path, sha256 in listed]
+        files = [self.content(path, octets) for path, octets in zip(paths, read, strict=True)]
         labels = pa.array([self._parts(path)[1] for path in paths])
         columns = {self.name: pa.array(files, pa.large_binary()), "label": labels}
         splits = pa.array([self._parts(path)[0] for path in paths]) if self._config.split_folders else None
-        yield Rows(columns, pa.array(paths, pa.string()), paths.__getitem__, splits)
+        yield Rows(columns, pa.array(paths, pa.string()), paths.__getitem__, splits, hashes_of(read))
 
     def size(self) -> int:
         return self._tree.size(self._paths)

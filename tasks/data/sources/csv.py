@@ -20,6 +20,7 @@ from tasks.data.sources.columns import check_columns
 from tasks.data.sources.delimited import Delimited, Opened
 from tasks.data.sources.rows import Numbered, is_utf8, texts, with_nul
 from tasks.data.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom
+from tasks.data.split import Hashes
 from tasks.errors import Failed, Refused
 
 MAX_UNCLOSED = 100
@@ -88,7 +89,10 @@ class Csv(Delimited):
         check_columns(config, names, path)
         return names
 
-    def parsed(self, path: str, names: list[str], block: Block, columns: list[str]) -> Rows:
+    def written(self, record: bytes) -> bytes:
+        return self._as_utf8(record.rstrip(b"\r\n"))
+
+    def parsed(self, path: str, names: list[str], block: Block, columns: list[str], hashes: Hashes | None) -> Rows:
         data = self._as_utf8(block.data)
         ragged: dict[int, str] = {}
         if not is_utf8(data):  # Arrow cannot hand over a ragged row that is not
@@ -105,7 +109,7 @@ class Csv(Delimited):
             bad |= {present[row]: reason for row, reason in misread.items()}
         if block.unclosed:
             bad[len(block) - 1] = self._unclosed(path, block)
-        return Numbered(path, block.row, len(block), block.lines).rows(read, bad, sorted(ragged))
+        return Numbered(path, block.row, len(block), block.lines).rows(read, bad, sorted(ragged), hashes)
 
     def _table(
         self, path: str, block: Block, data: bytes, names: list[str], columns: list[str], ragged: dict[int, str]

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from tasks.data.sources import Rows
 from tasks.data.sources.blocks import Block, Dialect, blocks
+from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.sources.streams import Stream, compression_of
 from tasks.data.sources.table_files import Part, Tables
+from tasks.data.split import Hashes
 
 SCANNED, PARSED = 1 << 20, 4 << 20
 """Bytes of a file that are scanned, or parsed, at a time."""
@@ -41,8 +43,16 @@ class Delimited(Tables):
         """Open a file behind its header."""
 
     @abstractmethod
-    def parsed(self, path: str, names: list[str], block: Block, columns: list[str]) -> Rows:
-        """Return the rows of a block with some of the columns."""
+    def parsed(self, path: str, names: list[str], block: Block, columns: list[str], hashes: Hashes | None) -> Rows:
+        """Return the rows of a block with some of the columns.
+
+        Args:
+            hashes: of all records of the block.
+        """
+
+    def written(self, record: bytes) -> bytes:
+        """Return what a record says, in UTF-8: without its line end, and whatever the encoding of the file."""
+        return record.strip()
 
     def parts(self, path: str, target: int) -> Iterator[Part]:
         with self.opened(path) as (stream, _, begin, line):
@@ -58,7 +68,7 @@ class Delimited(Tables):
             if end > first[0]:
                 yield Part(path, end - first[0], (first[0], end, *first[1:]))
 
-    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
         with self.opened(path) as (stream, names, _, line):
             row = 0
             if where:
@@ -68,4 +78,5 @@ class Delimited(Tables):
                     stream = io.BytesIO(file.read(end - begin))
             for block in blocks(stream, self.dialect, PARSED, path, row, line):
                 if len(block):
-                    yield self.parsed(path, names, block, columns)
+                    hashes = hashes_of([self.written(record) for record in block.records]) if hashed else None
+                    yield self.parsed(path, names, block, columns, hashes)

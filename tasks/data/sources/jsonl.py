@@ -23,6 +23,7 @@ from tasks.data.sources.nested import column, leaves, names_in, value
 from tasks.data.sources.rows import Numbered, is_utf8
 from tasks.data.sources.streams import open_stream, without_bom
 from tasks.data.sources.values import LISTS, TEXTS, column_of
+from tasks.data.split import Hashes
 
 AS_WRITTEN = (*TEXTS, *LISTS, "time", "image", "audio")
 """Types of columns whose strings are kept as they are: Arrow would take some for times."""
@@ -55,11 +56,11 @@ class Jsonl(Delimited):
             stream, begin = without_bom(raw, path, "JSON is UTF-8, and it")
             yield Opened(stream, [], begin)
 
-    def parsed(self, path: str, names: list[str], block: Block, columns: list[str]) -> Rows:
+    def parsed(self, path: str, names: list[str], block: Block, columns: list[str], hashes: Hashes | None) -> Rows:
         numbered = Numbered(path, block.row, len(block), block.lines)
         table = self._table(block.data) if self._is_regular(block) else None
         if table is not None and table.num_rows == len(block):
-            return numbered.rows(self._columns(table, columns), self._unnamed(table))
+            return numbered.rows(self._columns(table, columns), self._unnamed(table), hashes=hashes)
         objects, bad = self._objects(block)
         present, absent = list(objects), sorted(bad)
         table = self._table(block.without(absent)) if objects else None
@@ -68,7 +69,7 @@ class Jsonl(Delimited):
         else:
             read, misread = self._from_objects(list(objects.values()), columns)
         bad |= {present[row]: reason for row, reason in misread.items()}
-        return numbered.rows(read, bad, absent)
+        return numbered.rows(read, bad, absent, hashes)
 
     def _is_regular(self, block: Block) -> bool:
         """Return whether each line begins and ends as an object does, in UTF-8: Arrow does not read by lines."""
@@ -112,11 +113,9 @@ class Jsonl(Delimited):
 
     def _objects(self, block: Block) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
         """Parse line by line; return objects by record, and by record why it is bad."""
-        ends = [*block.starts[1:], len(block.data)]
         objects: dict[int, dict[str, Any]] = {}
         bad: dict[int, str] = {}
-        for record, (start, end) in enumerate(zip(block.starts, ends, strict=True)):
-            line = block.data[start:end].strip()
+        for record, line in enumerate(map(bytes.strip, block.records)):
             try:
                 row = json.loads(line.decode(), object_pairs_hook=_once)
                 if b"\\u" in line:

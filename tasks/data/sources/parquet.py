@@ -15,6 +15,7 @@ from tasks.config import ParquetSource
 from tasks.data.sources import PIECE_BYTES, Rows
 from tasks.data.sources.columns import check_columns
 from tasks.data.sources.nested import column, leaves
+from tasks.data.sources.row_hashes import hashes_of_columns
 from tasks.data.sources.rows import Numbered, texts
 from tasks.data.sources.streams import check_ratio, reading
 from tasks.data.sources.table_files import Part, Tables
@@ -56,20 +57,23 @@ class Parquet(Tables):
                     yield Part(path, size, (begin, group + 1, first))
                     begin, first, size = group + 1, row, 0
 
-    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
         begin, end, row = where
+        read = None if hashed else columns
         groups = list(range(begin, end))
         with self._opened(path) as file:
             count = sum(file.metadata.row_group(group).num_rows for group in groups)
             size = sum(self._bytes(path, file.metadata.row_group(group)) for group in groups)
             most = MAX_FILES if self._payloads.names else MAX_ROWS
             limit = max(1, min(most, PIECE_BYTES * count // max(size, 1)))
-            for batch in file.iter_batches(limit, row_groups=groups, columns=columns, use_threads=False):
+            for batch in file.iter_batches(limit, row_groups=groups, columns=read, use_threads=False):
                 table = pa.Table.from_batches([batch])
+                everything = dict(zip(table.column_names, table.columns, strict=True))
+                hashes = hashes_of_columns(everything, len(batch)) if hashed else None
                 typed = {name: _plain(column(table, name)) for name in columns}
                 strings = {name: values for name, values in typed.items() if _is_text(values.type)}
                 decoded, bad = texts({name: values.cast(pa.large_binary()) for name, values in strings.items()})
-                yield Numbered(path, row, len(batch)).rows({**typed, **decoded}, bad)
+                yield Numbered(path, row, len(batch)).rows({**typed, **decoded}, bad, hashes=hashes)
                 row += len(batch)
 
     def referring(self, path: str) -> list[str]:
@@ -77,12 +81,12 @@ class Parquet(Tables):
             return [name for name in self._payloads.names if not _is_embedded(file, name)]
 
     def _bytes(self, path: str, group: pq.RowGroupMetaData) -> int:
-        """Return the uncompressed bytes of the columns that are read."""
+        """Return the uncompressed bytes of the columns that are read; without a key that is all of them."""
         size = 0
         for number in range(group.num_columns):
             chunk = group.column(number)
             names = chunk.path_in_schema
-            if any(names == name or names.startswith(f"{name}.") for name in self.columns):
+            if self.config.key is None or any(names == name or names.startswith(f"{name}.") for name in self.columns):
                 check_ratio(path, chunk.total_compressed_size, chunk.total_uncompressed_size)
                 size += chunk.total_uncompressed_size
         return size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ class Payloads:
         embedded = {name: _embedded(rows.columns[name]) for name in self.names}
         columns = {**rows.columns, **{name: column for name, column in embedded.items() if column is not None}}
         names = [name for name in self.names if embedded[name] is None]
-        rows = Rows(columns, rows.keys, rows.place, rows.splits, rows.bad, rows.skipped)
+        rows = replace(rows, columns=columns)
         if not names:
             yield rows
             return
@@ -142,5 +143,6 @@ def _replaced(
         keys.take(chosen),
         lambda row: rows.place(begin + good[row]),
         None if part.splits is None else part.splits.take(chosen),
+        None if part.hashes is None else part.hashes[good],
         bad,
     )

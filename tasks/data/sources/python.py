@@ -16,6 +16,7 @@ from tasks.data.reader.function import imported
 from tasks.data.sources import Piece, Rows, Source
 from tasks.data.sources.columns import features_of, read_columns
 from tasks.data.sources.payloads import columns_of_files
+from tasks.data.sources.row_hashes import bytes_of, hashes_of
 from tasks.data.sources.rows import Numbered
 from tasks.data.sources.values import LISTS, NOT_NUMBERS, columns_of
 from tasks.data.user_code import deciding, files_of, importable, raised_at
@@ -63,14 +64,16 @@ class Python(Source):
             rule = "a source must not change during a run"
             raise Failed(self._config.function, "it changed since it was listed", rule, "run again")
         batch: list[dict[str, Any] | str] = []
+        contents: list[bytes] = []
         first = size = 0
         for value in self._values():
-            batch.append(self._taken(value))
+            batch.append(taken := self._taken(value))
+            contents.append(b"" if self._config.key or isinstance(taken, str) else bytes_of(value))
             size += _size(value)
             if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
-                yield self._rows(batch, first)
-                batch, first, size = [], first + len(batch), 0
-        yield self._rows(batch, first)
+                yield self._rows(batch, first, contents)
+                batch, contents, first, size = [], [], first + len(batch), 0
+        yield self._rows(batch, first, contents)
 
     def _hashes(self) -> list[tuple[str, str]]:
         return deciding(files_of("source.function", self._config.function, self._folder), self._folder)
@@ -94,10 +97,11 @@ class Python(Source):
             rule = "the function of source.function yields a dict for each example"
             raise Failed(where, saw, rule, "correct it, or source.function and source.arguments") from None
 
-    def _rows(self, batch: list[dict[str, Any] | str], first: int) -> Rows:
+    def _rows(self, batch: list[dict[str, Any] | str], first: int, contents: list[bytes]) -> Rows:
         """Return what was taken as columns; the first is number `first`."""
         columns, bad = columns_of(batch, self._types, _given)
-        return Numbered(self._config.function, first, len(batch)).rows(columns, bad)
+        hashes = hashes_of(contents) if self._config.key is None else None
+        return Numbered(self._config.function, first, len(batch)).rows(columns, bad, hashes=hashes)
 
     def _taken(self, example: Any) -> dict[str, Any] | str:
         """Return the values that are read, or why it is no example.

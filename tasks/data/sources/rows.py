@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.data.sources import Bad, Rows
+from tasks.data.split import Hashes
 
 DIGITS = 9
 """Digits of a row's number in a key, so that keys sort as rows do."""
@@ -37,12 +38,15 @@ class Numbered:
             return f"{self.path} row {self.first + record + 1}"
         return f"{self.path} line {self.lines[record]}"
 
-    def rows(self, columns: Columns, bad: Mapping[int, str], absent: Sequence[int] = ()) -> Rows:
+    def rows(
+        self, columns: Columns, bad: Mapping[int, str], absent: Sequence[int] = (), hashes: Hashes | None = None
+    ) -> Rows:
         """Return the records that are not in `bad`.
 
         Args:
             columns: values of all records but the `absent` ones.
             bad: by record, why it cannot be read.
+            hashes: of all records, the absent ones too.
         """
         present = np.delete(np.arange(self.count), list(absent))
         if leave := set(bad) - set(absent):
@@ -52,7 +56,9 @@ class Numbered:
             Bad(f"{self.path}:{self.first + record:0{DIGITS}d}", reason, self.place(record))
             for record, reason in sorted(bad.items())
         ]
-        return Rows(columns, self._keys(present), lambda row: self.place(int(present[row])), bad=left_out)
+        chosen = None if hashes is None else hashes[present]
+        keys = self._keys(present)
+        return Rows(columns, keys, lambda row: self.place(int(present[row])), bad=left_out, hashes=chosen)
 
     def _keys(self, records: NDArray[np.int64]) -> pa.Array:
         numbers = pc.utf8_lpad(pa.array(records + self.first).cast(pa.string()), DIGITS, "0")
@@ -63,7 +69,8 @@ def selected(rows: Rows, begin: int, end: int) -> Rows:
     """Return the rows from `begin` to `end`, without bad ones."""
     columns = {name: column.slice(begin, end - begin) for name, column in rows.columns.items()}
     splits = None if rows.splits is None else rows.splits.slice(begin, end - begin)
-    return Rows(columns, rows.keys.slice(begin, end - begin), lambda row: rows.place(begin + row), splits)
+    hashes = None if rows.hashes is None else rows.hashes[begin:end]
+    return Rows(columns, rows.keys.slice(begin, end - begin), lambda row: rows.place(begin + row), splits, hashes)
 
 
 def is_utf8(data: bytes) -> bool:

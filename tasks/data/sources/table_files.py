@@ -55,8 +55,8 @@ class Tables(Source):
         """Yield the parts of a file, of about `target` bytes each; raises `Refused` for other columns than named."""
 
     @abstractmethod
-    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
-        """Yield the rows of a part with some of the columns."""
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
+        """Yield the rows of a part with some of the columns, and with the hashes of whole rows where `hashed`."""
 
     def referring(self, path: str) -> list[str]:
         """Return the columns of a file that may hold paths."""
@@ -97,7 +97,7 @@ class Tables(Source):
     def read(self, piece: Piece) -> Iterator[Rows]:
         for path, *where in piece.where:
             self._check_unchanged(path)
-            for rows in self.rows(path, tuple(where), self.columns):
+            for rows in self.rows(path, tuple(where), self.columns, self.config.key is None):
                 yield from self._payloads.filled(rows, self._content)
             self._check_unchanged(path)
 
@@ -107,7 +107,7 @@ class Tables(Source):
         for path in self.paths:
             if names := self.referring(path):
                 for part in self.parts(path, PIECE_BYTES):
-                    for rows in self.rows(path, part.where, names):
+                    for rows in self.rows(path, part.where, names, False):
                         found |= self._payloads.referenced(rows.columns)
         return found
 

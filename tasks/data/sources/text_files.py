@@ -12,6 +12,7 @@ from tasks.config import TextFilesSource
 from tasks.data.features import Feature
 from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
 from tasks.data.sources.files import groups
+from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.sources.trees import open_tree
 from tasks.errors import Failed, Refused
 
@@ -121,10 +122,12 @@ class TextFiles(Source):
                 reason = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
                 skipped.append(Bad(key, reason, key))
         keys = [key for key, _ in good]
-        columns = {"text": pa.array([content for _, content in good], pa.large_binary())}
+        contents = [content for _, content in good]
+        columns = {"text": pa.array(contents, pa.large_binary())}
         if self._config.class_folders:
             columns["label"] = pa.array([_class_of(key) for key in keys], pa.string())
-        return Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, skipped=skipped)
+        hashes = hashes_of(contents)
+        return Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, hashes=hashes, skipped=skipped)
 
     def _find(self) -> list[str]:
         paths = self._tree.find(self._config.glob, self._config.exclude)

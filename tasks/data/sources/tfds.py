@@ -25,6 +25,7 @@ from tasks.data.features import Feature
 from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source
 from tasks.data.sources.columns import features_of
 from tasks.data.sources.files import Hashes
+from tasks.data.sources.row_hashes import bytes_of, hashes_of
 from tasks.data.sources.tfds_schema import INFO, Prepared, read_json
 from tasks.data.tfrecord import RecordFile, decode
 from tasks.environment.interpreter import PYTHON, environment
@@ -139,7 +140,7 @@ class Tfds(Source):
     def read(self, piece: Piece) -> Iterator[Rows]:
         split, shard, length, first, start, stop = piece.where
         payloads = self._payloads(shard, length, start, stop)
-        keys, bad = list[str](), list[Bad]()
+        keys, contents, bad = list[str](), list[bytes](), list[Bad]()
         values: dict[str, list[Any]] = {name: [] for name in self._sizes}
         for number, payload in enumerate(payloads, start=first + start):
             key, example = f"{split}/{number:07d}", decode(payload)
@@ -150,11 +151,12 @@ class Tfds(Source):
                 bad.append(Bad(key, reason, key))
                 continue
             keys.append(key)
+            contents.append(bytes_of(example))  # the features of an example have no order
             for name, value in zip(values, row, strict=True):
                 values[name].append(value[0] if self._scalar[name] else value)
         columns = {name: self._column(name, of_feature) for name, of_feature in values.items()}
         splits = pa.array([split] * len(keys), pa.string())
-        yield Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, splits, bad)
+        yield Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, splits, hashes_of(contents), bad)
 
     @cached_property
     def _scalar(self) -> dict[str, bool]:

@@ -17,6 +17,7 @@ from tasks.config.sources.columns import shape_of
 from tasks.data.sources import Rows
 from tasks.data.sources.columns import check_columns
 from tasks.data.sources.payloads import Payloads, columns_of_files
+from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.sources.rows import Numbered
 from tasks.data.sources.streams import compression_of, open_stream, reading, whole
 from tasks.data.sources.table_files import Part, Tables
@@ -77,7 +78,7 @@ class Tfrecord(Tables):
             yield Part(path, last - first, (first, last, begin))
             begin = end
 
-    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
         begin, end, row = where or (0, None, 0)
         batch: list[bytes] = []
         size = 0
@@ -85,10 +86,10 @@ class Tfrecord(Tables):
             batch.append(payload)
             size += len(payload)
             if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
-                yield self._rows(path, row, batch, columns)
+                yield self._rows(path, row, batch, columns, hashed)
                 batch, row, size = [], row + len(batch), 0
         if batch:
-            yield self._rows(path, row, batch, columns)
+            yield self._rows(path, row, batch, columns, hashed)
 
     def _payloads_of(self, path: str, begin: int, end: int | None) -> Iterator[bytes]:
         """Yield the payloads of a file, or of a range of its bytes."""
@@ -101,10 +102,11 @@ class Tfrecord(Tables):
             while file.tell() < end:
                 yield next(read)
 
-    def _rows(self, path: str, first: int, payloads: list[bytes], names: list[str]) -> Rows:
+    def _rows(self, path: str, first: int, payloads: list[bytes], names: list[str], hashed: bool) -> Rows:
         types = {name: self.config.columns[name] for name in names}
         columns, bad = columns_of(payloads, types, lambda item: self._fitting(item, names))
-        return Numbered(path, first, len(payloads)).rows(columns, bad)
+        hashes = hashes_of(payloads) if hashed else None
+        return Numbered(path, first, len(payloads)).rows(columns, bad, hashes=hashes)
 
     def _fitting(self, payload: bytes, names: list[str]) -> dict[str, Any]:
         """Return the values of an example; raises `ValueError` where it is none, or not as the config says."""

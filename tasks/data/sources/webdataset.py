@@ -19,6 +19,7 @@ from tasks.data.sources import Bad, Rows
 from tasks.data.sources.columns import check_columns
 from tasks.data.sources.nested import names_in, value
 from tasks.data.sources.payloads import Payloads, columns_of_files
+from tasks.data.sources.row_hashes import bytes_of, hashes_of
 from tasks.data.sources.streams import Stream, compression_of, open_stream
 from tasks.data.sources.table_files import Part, Tables
 from tasks.data.sources.tars import Member, members
@@ -47,7 +48,7 @@ class Sample:
     begin: int
     end: int = 0
     content: dict[str, bytes] = field(default_factory=dict)
-    """By ending, without those that are ignored."""
+    """By ending; without those that are ignored, where rows have no hash."""
     bad: str | None = None
 
 
@@ -91,27 +92,28 @@ class Webdataset(Tables):
         if end > begin:
             yield Part(path, end - begin, (begin, end))
 
-    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
         begin, end = where or (0, None)
+        wanted = _everything if hashed else self._wanted
         batch: list[Sample] = []
         size = 0
         with self._opened(path) as stream:
             if begin:
                 stream.seek(begin)  # type: ignore[attr-defined]
-            for sample in grouped(members(stream, path, self._wanted, begin, end), path):
+            for sample in grouped(members(stream, path, wanted, begin, end), path):
                 batch.append(sample)
                 size += sum(map(len, sample.content.values()))
                 if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
-                    yield self._rows(path, batch, columns)
+                    yield self._rows(path, batch, columns, hashed)
                     batch, size = [], 0
         if batch:
-            yield self._rows(path, batch, columns)
+            yield self._rows(path, batch, columns, hashed)
 
     def _wanted(self, name: str) -> bool:
         """Return whether a file is read: all but those that are ignored."""
         return self.config.columns.get(_parts(name)[1]) != "ignore"
 
-    def _rows(self, path: str, samples: list[Sample], names: list[str]) -> Rows:
+    def _rows(self, path: str, samples: list[Sample], names: list[str], hashed: bool) -> Rows:
         types = {name: self.config.columns[name] for name in names}
         columns, bad = columns_of(samples, types, lambda item: self._fitting(item, names))
         good = [row for row in range(len(samples)) if row not in bad]
@@ -120,7 +122,8 @@ class Webdataset(Tables):
         shown = [ascii(s.name)[1:-1] if not s.name.isprintable() else s.name for s in samples]
         left_out = [Bad(f"{path}:{shown[row]}", reason, f"{path} {shown[row]}") for row, reason in sorted(bad.items())]
         keys = pa.array([f"{path}:{shown[row]}" for row in good], pa.string())
-        return Rows(columns, keys, lambda row: f"{path} {shown[good[row]]}", bad=left_out)
+        hashes = hashes_of([bytes_of(samples[row].content) for row in good]) if hashed else None
+        return Rows(columns, keys, lambda row: f"{path} {shown[good[row]]}", bad=left_out, hashes=hashes)
 
     def _fitting(self, sample: Sample, names: list[str]) -> dict[str, Any]:
         """Return the values of a sample; raises `ValueError` where they are not as the config says."""
@@ -214,12 +217,16 @@ def grouped(files: Iterable[Member], path: str) -> Iterator[Sample]:
 def samples(root: Path, path: str) -> Iterator[Sample]:
     """Yield the samples of a file below a folder with all their content."""
     with open_stream(root, path, _compression(path)) as stream:
-        yield from grouped(members(stream, path, lambda name: True), path)
+        yield from grouped(members(stream, path, _everything), path)
 
 
 def is_webdataset(name: str) -> bool:
     """Return whether a name is that of a tar file."""
     return name.lower().endswith(ENDINGS)
+
+
+def _everything(name: str) -> bool:
+    return True
 
 
 def _compression(path: str) -> str | None:
