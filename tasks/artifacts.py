@@ -143,3 +143,5 @@ class Release:
     """Id of the run that awaits approval."""
     gates: tuple[dict[str, Any], ...] = ()
     """The verdicts of `promote.gates`."""
+    approvable: bool = False
+    """Whether `approve` may release it although it could not be compared with the champion."""

@@ -436,6 +436,7 @@ def test_a_prepared_model_has_the_seed_that_it_is_built_with(seed: int, monkeypa
         "count_weights": lambda network: 5,
     }.items():
         monkeypatch.setattr(changed, name, stub)
+    monkeypatch.setattr(changed.Usage, "of_model", lambda folder: SimpleNamespace(write=lambda staging: None))
     bench: Any = SimpleNamespace(staging="staging")
     model: Any = SimpleNamespace(path=Path(), manifest={"counts": {"train": 9}, "steps": 30})
     kind: Any = SimpleNamespace(kind="prune")

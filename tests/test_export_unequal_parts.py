@@ -281,16 +281,14 @@ class Read:
 def test_labels_are_matched_by_the_names_of_the_classes_in_every_table() -> None:
     transform = {"classes": ["c", "a", "b"]}
     reader: Any = Read("kind", [np.array([0, 1]), np.array([1, 0, 0])], ("a", "b"))
-    labels = score._labels(transform, reader, "test", {"shape": []})
+    labels = score._labels(transform, reader, "test")
     assert labels.tolist() == [1, 2, 2, 1, 1]
     lists = [SimpleNamespace(to_pylist=lambda rows=rows: rows) for rows in ([[0, 1, 1, 0]], [[1], [0, 0, 0]])]
-    layout: dict[str, Any] = {"shape": [3]}
     tagged: Any = Read("kind", lists, ("a", "b"))
-    tags = score._labels(transform, tagged, "test", layout)
-    assert tags.tolist() == [[1, 2, 2], [2, -1, -1], [1, 1, 1]] and layout["cut"] == {"test": 1}
+    assert score._tags(transform, tagged, "test") == [[1, 2, 2, 1], [2], [1, 1, 1]]
     unknown: Any = Read("kind", [], ("a", "d"))
     with pytest.raises(Failed, match="d; the export knows c, a, b"):
-        score._labels(transform, unknown, "test", {"shape": []})
+        score._labels(transform, unknown, "test")
 
 
 def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +298,10 @@ def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: py
         "rmse": Metric(lambda kept: values, lambda means: np.sqrt(means[..., 0])),
         "loss": Metric(lambda kept: values, mean),
     }
-    judge = SimpleNamespace(metrics=metrics, predictions=lambda kept: kept, examples=3)
+    extents = np.array([1.0, 1.0, 0.5])
+    judge = SimpleNamespace(
+        metrics=metrics, predictions=lambda kept: kept, examples=3, extents=lambda predictions: extents
+    )
     monkeypatch.setattr(score, "read_transform", lambda folder: {"loss": "mae"})
     monkeypatch.setattr(score, "RecordsReader", lambda path: SimpleNamespace(counts={"test": 3, "train": 0}))
     monkeypatch.setattr(score, "_open", lambda *given: ("regression", "raw"))
@@ -312,7 +313,8 @@ def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: py
     made = score.score(bench, Path(), Path(), "test", config)
     assert asked == [("regression", "raw", config, "mae")]
     assert (made["rmse"], made["loss"], made["examples"]) == (pytest.approx(3**0.5), 3.0, 3)
-    assert made["contributions"] == values.tolist(), "those of the primary metric"
+    assert made["contributions"] == {"rmse": values.tolist(), "loss": values.tolist()}
+    assert made["extents"] == [1.0, 1.0, 0.5]
     with pytest.raises(Failed, match="no examples of split train"):
         score.score(bench, Path(), Path(), "train", config)
 

@@ -204,13 +204,13 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
 def test_score_on_records_is_the_quality_on_their_snapshot(chains, export, digits, bench):
     scored = score(bench, export, digits.records.path, "test", EvaluateConfig(resamples=100))
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
-    assert scored["accuracy"] == quality["accuracy"]["value"] == np.mean(scored["contributions"])
+    assert scored["accuracy"] == quality["accuracy"]["value"] == np.mean(scored["contributions"]["accuracy"])
     assert scored["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
     report = json.loads((chains[0] / "report" / "report.json").read_bytes())["splits"]["test"]["metrics"]
     for name in ("accuracy", "loss"):
         for end in ("low", "high"):
             assert scored[f"{name}/{end}"] == pytest.approx(report[name][end], rel=1e-4), "the same resamples"
-    assert scored["examples"] == len(scored["contributions"]) == digits.snapshot.manifest["counts"]["test"]
+    assert scored["examples"] == len(scored["contributions"]["loss"]) == digits.snapshot.manifest["counts"]["test"]
 
 
 @pytest.mark.parametrize(("new", "status"), [(0.5, "rejected"), (1.0, "completed")])

@@ -22,6 +22,7 @@ from tasks.models import build as build_model
 from tasks.models.features import Arrays
 from tasks.models.keras_file import architecture, load, save
 from tasks.models.layers import count_weights
+from tasks.models.usage import Usage
 
 if TYPE_CHECKING:
     import keras
@@ -118,6 +119,7 @@ def saved(bench: Workbench, before: Model, network: keras.Model, config: Any, se
     plan = architecture(before.path)
     seed = plan["seed"] if seed is None else seed
     files = save(network, bench.staging, config, plan["features"], seed, plan.get("loss"))
+    Usage.of_model(before.path).write(bench.staging)
     counts = {
         **before.manifest["counts"],
         "parameters": count_weights(network),

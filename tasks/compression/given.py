@@ -15,7 +15,8 @@ from tasks.compression.methods import MIN_RESAMPLES
 from tasks.config import EvaluateConfig
 from tasks.data import open_snapshot
 from tasks.evaluation import primary_metric
-from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, compare, limit, make_judge, run_model
+from tasks.evaluation.judging import Judge, Kept, compare, limit, make_judge, run_model
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.litert import LiteRT
 from tasks.models.features import TOKENS, Arrays, input_arrays

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression.methods import CHOSEN, MIN_RESAMPLES
 from tasks.config import EvaluateConfig
-from tasks.evaluation.judging import SnapshotSplit, compare, make_judge, run_model
+from tasks.evaluation.judging import compare, make_judge, run_model
 from tasks.evaluation.report import read_kept
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting.run import open_variant
 from tasks.models.keras_file import architecture
 

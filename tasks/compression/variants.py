@@ -17,19 +17,10 @@ from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.method import Method
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import (
-    Judge,
-    Kept,
-    ModelOutputs,
-    Probe,
-    SnapshotSplit,
-    compare,
-    make_judge,
-    names_of,
-    run_model,
-)
+from tasks.evaluation.judging import Judge, Kept, ModelOutputs, Probe, compare, make_judge, names_of, run_model
 from tasks.evaluation.metrics import Floats
 from tasks.evaluation.report import read_kept
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting import EVIDENCE, format_of
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.preprocess import in_graph

@@ -7,7 +7,9 @@ import logging
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from functools import reduce
 from importlib.metadata import version
+from operator import or_
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,7 @@ from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_out
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import architecture, load, weights_sha256
+from tasks.models.usage import Usage
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 
@@ -66,7 +69,8 @@ def build(
 
     Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras and, of a variant in
     `changed`, `outputs/<variant>`; of a model that takes raw columns also `raw/<name>`), `transform/` (with the
-    temperature and thresholds of `report`, if it is given) and `README.md`. Runs on one thread, so that the golden
+    temperature and thresholds of `report`, if it is given), `usage/` (the rows that the models have used) and
+    `README.md`. Runs on one thread, so that the golden
     outputs do not depend on the machine's number of cores.
 
     Args:
@@ -98,6 +102,7 @@ def build(
         for variant in variants:
             _copy(variant, "", bench.staging, variant.name)
         _copy(snapshot, "transform", bench.staging, "transform")
+        reduce(or_, (Usage.of_model(each.path) for each in (model, *changed.values()))).write(bench.staging)
         if (task := task_of(model, snapshot))["task"] != usual_task(snapshot.manifest["features"]):
             bench.staging.put(f"transform/{TASK}", pretty(task))
         if report is not None:

@@ -14,7 +14,8 @@ from tasks.config.task import SCORED
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import packing
 from tasks.data.text import scored, scored_bytes
-from tasks.evaluation.judging import Documents, Judge, Split, make_judge, queries_of, run_model
+from tasks.evaluation.judging import Judge, make_judge, run_model
+from tasks.evaluation.splits import Documents, Split, queries_of
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
@@ -38,15 +39,26 @@ class RawSplit(Split):
         arrays: Mapping[str, Any],
         transform: Path,
         records: RecordsReader | None = None,
+        tags: list[list[int]] | None = None,
     ) -> None:
-        """`records`: those of the rows, which a ranking reads for its queries."""
+        """Hold rows.
+
+        Args:
+            records: those of the rows, which a ranking reads for its queries.
+            tags: the class number of each word, also of those that are cut.
+        """
         self.name, self.features, self.arrays, self.transform = name, features, arrays, transform
-        self._records = records
+        self._records, self._tags = records, tags
 
     def queries(self) -> npt.NDArray[Any]:
         """Return the query of each row by the records."""
         assert self._records is not None, "a ranking is scored on records"
         return queries_of(self._records, self.name)
+
+    def tags(self) -> list[list[int]]:
+        """Return the class number of each word of each row."""
+        assert self._tags is not None, "a tagger is scored on records"
+        return self._tags
 
     def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
         """Return the row numbers as strings: raw examples have no keys."""

@@ -17,9 +17,9 @@ from tasks.data.snapshots import tags
 from tasks.data.text import text_columns
 from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
-from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import Split, make_judge, names_of, run_model
+from tasks.evaluation.judging import make_judge, names_of, run_model
+from tasks.evaluation.splits import Split
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
@@ -39,8 +39,8 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
     Labels are matched by class name, so that the order of the classes may differ.
 
     Returns:
-        `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n}`; where the primary metric
-        has an interval also `"contributions": [[number, ...], ...]` of each example to it, in stored order, for a
+        `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n}`, and `"contributions"`, by metric
+        those of each example, [[number, ...], ...], in stored order, and `"extents"`, how much of each is scored, for a
         comparison of two exports by example.
 
     Raises:
@@ -57,8 +57,9 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
     scores: dict[str, Any] = {"examples": judge.examples}
     for name, item in intervals(judge.metrics, metrics, predictions, config.resamples).items():
         scores |= item.flat(name)
-    if (first := judge.metrics[primary_metric(task)[0]]).resampled:
-        scores["contributions"] = first.contributions(predictions).tolist()
+    resampled = {name: judge.metrics[name] for name in metrics if judge.metrics[name].resampled}
+    scores["contributions"] = {name: each.contributions(predictions).tolist() for name, each in resampled.items()}
+    scores["extents"] = judge.extents(predictions).tolist()
     return scores
 
 
@@ -89,7 +90,11 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
         if TASKS[task].of_tokens:
             length = tags.length_of(reader.features, preprocess.arrays, transform["transforms"])
             features[LABEL] |= {"dtype": "int32", "shape": [length]}
-        arrays[LABEL] = _labels(transform, reader, split, features[LABEL])
+            whole = _tags(transform, reader, split)
+            features[LABEL][tags.CUT] = {split: sum(max(len(each) - length, 0) for each in whole)}
+            arrays[LABEL] = tags.padded_tags(whole, length)
+            return task, RawSplit(split, features, arrays, export / "transform", reader, whole)
+        arrays[LABEL] = _labels(transform, reader, split)
     return task, RawSplit(split, features, arrays, export / "transform", reader)
 
 
@@ -114,10 +119,23 @@ def _preprocessed(preprocess: Reader, features: dict[str, Feature], table: pa.Ta
         raise Failed("records", str(error), "the export must be able to read every record", "see the record") from error
 
 
-def _labels(
-    transform: dict[str, Any], reader: RecordsReader, split: str, layout: dict[str, Any]
-) -> npt.NDArray[np.integer]:
-    """Return the labels or tags of a split by the classes of the export; `layout` is that of the feature `label`."""
+def _labels(transform: dict[str, Any], reader: RecordsReader, split: str) -> npt.NDArray[np.int64]:
+    """Return the labels of a split by the classes of the export."""
+    name, number_of = _classes(transform, reader)
+    columns = [np.asarray(table[name]) for table in reader.tables(split, [name])]
+    labels: npt.NDArray[np.int64] = number_of[np.concatenate(columns)]
+    return labels
+
+
+def _tags(transform: dict[str, Any], reader: RecordsReader, split: str) -> list[list[int]]:
+    """Return the tags of a split by the classes of the export, those of all words."""
+    name, number_of = _classes(transform, reader)
+    columns = [table[name].to_pylist() for table in reader.tables(split, [name])]
+    return [number_of[each].tolist() if each else [] for column in columns for each in column]
+
+
+def _classes(transform: dict[str, Any], reader: RecordsReader) -> tuple[str, npt.NDArray[np.int64]]:
+    """Return the label of records, and the number of each of its classes among those of the export."""
     known = {name: index for index, name in enumerate(transform["classes"])}
     [(label, feature)] = of_role(reader.features, "label").items() or [("", None)]
     of_records = list(feature.classes or ()) if feature is not None else []
@@ -125,11 +143,4 @@ def _labels(
         unknown = ", ".join(sorted(set(of_records) - set(known))) or "no classes"
         rule = f"the export knows {', '.join(known)}"
         raise Failed(str(reader.path), unknown, rule, "compare on records of these classes")
-    number_of = np.array([known[name] for name in of_records])
-    columns = [table[label] for table in reader.tables(split, [label])]
-    if layout["shape"]:
-        lists = [[number_of[number] for number in each] for column in columns for each in column.to_pylist()]
-        layout[tags.CUT] = {split: sum(max(len(each) - layout["shape"][0], 0) for each in lists)}
-        return tags.padded_tags(lists, layout["shape"][0])
-    labels: npt.NDArray[np.integer] = number_of[np.concatenate([np.asarray(column) for column in columns])]
-    return labels
+    return label, np.array([known[name] for name in of_records])

@@ -6,7 +6,8 @@ import logging
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import over_seeds
-from tasks.evaluation.judging import Judge, SnapshotSplit, make_judge, run_model
+from tasks.evaluation.judging import Judge, make_judge, run_model
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.models import keras_file
 from tasks.models.forward import inference_function
+from tasks.models.usage import Usage
 from tasks.store.files import pretty
 from tasks.training.seeds import AVERAGE, CHOICE, SPLITS, Choice, name_of, seed_of
 
@@ -87,6 +90,7 @@ def choose(
     if chosen == AVERAGE:
         assert average is not None
         saved = keras_file.save(average, bench.staging, model_config, plan["features"], seed, loss)
+        reduce(or_, (Usage.of_model(model.path) for model in trained)).write(bench.staging)
         counts = {**trained[0].manifest["counts"], "steps": max(steps)}
     else:
         best = trained[names.index(chosen)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Model, Outcome, Snapshot
@@ -34,7 +36,7 @@ from tasks.training.samples import Samples
 from tasks.training.sidecar import Sidecar
 from tasks.training.speed import Speed
 from tasks.training.spikes import Spikes
-from tasks.training.starting import begin
+from tasks.training.starting import begin, usage_before
 
 if TYPE_CHECKING:
     import keras
@@ -60,7 +62,8 @@ def fit(
 
     Of several processes the chief writes and returns the outcome; the others return None.
 
-    Writes `model.keras`, `model.weights.h5`, `architecture.json`, `state/state.npz` and `state/ledger.jsonl`.
+    Writes `model.keras`, `model.weights.h5`, `architecture.json`, `usage/` (the rows that it has used),
+    `state/state.npz` and `state/ledger.jsonl`.
 
     Raises:
         Stopped: a signal came; the chief has saved the state, and reported it.
@@ -69,6 +72,7 @@ def fit(
     from tasks.models import keras_file
     from tasks.models.features import positions
     from tasks.models.layers import count_weights
+    from tasks.models.usage import Usage
 
     snapshot = open_snapshot(examples.path)
     role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
@@ -136,6 +140,7 @@ def fit(
     finished = with_weights({**engine.weights(), **best.best()}, model_config, snapshot, seed)
     goodput.report()
     saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
+    reduce(or_, usage_before(config, model_config, base, start), Usage.of(snapshot)).write(staging)
     return Outcome(
         counts={"steps": step, "parameters": count_weights(finished), "examples": plan.examples},
         features=snapshot.features,

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config import ModelConfig
+from tasks.config import ModelConfig, TrainConfig
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
+from tasks.config.stored import PreparedModel
 from tasks.errors import Failed, Refused
+from tasks.models.usage import Usage
 from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
 from tasks.training.layer_names import named
@@ -46,6 +48,23 @@ def begin(
         content = pack(0, {}, initial_weights(config, start, model_config, features, seed))
     _, _, weights = unpack(engine.group.share(content))
     engine.begin_with(weights)
+
+
+def usage_before(
+    config: TrainConfig, model_config: ModelConfig, base: Model | None, start: Model | None
+) -> list[Usage]:
+    """Return what the models have used that a training begins from or learns from.
+
+    Args:
+        base: the model that is continued.
+        start: the model in the store whose weights it begins with.
+    """
+    folders = [model.path for model in (base, start) if model is not None]
+    if isinstance(model_config, PreparedModel) and model_config.teacher:
+        folders.append(Path(model_config.teacher))
+    files = [] if config.init is None or config.init.place is None else [config.init.place[1]]
+    files += [] if model_config.weights_file is None else [model_config.weights_file]
+    return [*map(Usage.of_model, folders), *map(Usage.of_weights, files)]
 
 
 def initial_weights(
