@@ -26,9 +26,10 @@ from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.decisions import Decision
-from tasks.evaluation.judging import Probe, SnapshotSplit, compare, make_judge, run_model
+from tasks.evaluation.judging import Probe, compare, make_judge, run_model
 from tasks.evaluation.language_model import METRICS, Predictions, nats
 from tasks.evaluation.report import build, read_kept
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.models import build as build_model

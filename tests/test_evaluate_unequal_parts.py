@@ -18,7 +18,6 @@ from tasks.evaluation import (
     calibration,
     columns,
     fairness,
-    judging,
     language_model,
     multilabel,
     own_metrics,
@@ -26,6 +25,7 @@ from tasks.evaluation import (
     report,
     robustness,
     slices,
+    splits,
     tagging,
     temperature,
     thresholds,
@@ -33,8 +33,9 @@ from tasks.evaluation import (
 )
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import difference, interval_of
-from tasks.evaluation.judging import SnapshotSplit, make_judge
+from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.thresholds import MEASURES, Binary
 from tasks.exporting.raw import RawSplit
 
@@ -305,10 +306,10 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
     lineage = np.array([[2, 0], [0, 0], [1, 0]]), np.array([[7, 0], [3, 0], [5, 0]])
     split._reader = SimpleNamespace(lineage=lambda name: lineage)
     number = pl.DataFrame({"number": range(10)})
-    monkeypatch.setattr(judging, "RecordsReader", lambda path: SimpleNamespace(features={}, tables=lambda *of: [1, 2]))
+    monkeypatch.setattr(splits, "RecordsReader", lambda path: SimpleNamespace(features={}, tables=lambda *of: [1, 2]))
     monkeypatch.setattr("tasks.data.tables.frame_of", lambda table, features: number[5 * (table - 1) : 5 * table])
     assert split.columns(["number"])["number"].to_list() == [5, 7, 3]
-    monkeypatch.setattr(judging, "queries_of", lambda records, name: np.array(list("abcdefghij")))
+    monkeypatch.setattr(splits, "queries_of", lambda records, name: np.array(list("abcdefghij")))
     assert split.queries().tolist() == ["f", "h", "d"]
     split.features = {"tokens": {}}
     assert len(split.columns(["number"])) == 10, "of texts the files"
@@ -367,17 +368,18 @@ def test_taggers_of_rows_of_other_lengths_have_their_own_most_wrong() -> None:
         "tokens": {"dtype": "int32", "shape": [4]},
         "label": {"dtype": "int32", "shape": [4], "classes": ["a", "b"], "cut": {"test": 3, "validation": 1}},
     }
-    split = NamedSplit("test", features, {"tokens": np.ones((4, 4), np.int32), "label": labels}, Path())
+    cut = [[0, 1], [1, 1, 1, 0, 1, 1], [0], [0, 0, 1]]
+    split = NamedSplit("test", features, {"tokens": np.ones((4, 4), np.int32), "label": labels}, Path(), tags=cut)
     judge: Any = tagging.Judge(split, EvaluateConfig(most_wrong=2), "cross_entropy")
     predictions = judge.predictions({"tags": tags})
     details = judge.details(predictions)
     assert details["sequences"] == [
+        {"row": 1, "key": "key 1", "tokens": 6, "wrong": 4},
         {"row": 3, "key": "key 3", "tokens": 3, "wrong": 3},
-        {"row": 1, "key": "key 1", "tokens": 4, "wrong": 2},
-    ]
-    assert (details["tokens"], details["cut"]) == (10, 3)
+    ], "what is cut has no answer"
+    assert (details["tokens"], details["cut"]) == (12, 3)
     assert judge.decisions({"tags": tags}).tolist() == [0, 1, 0, 0, 1, 0, 1, 1, 1, 0]
-    assert [row["support"] for row in details["classes"]] == [5, 5]
+    assert [row["support"] for row in details["classes"]] == [5, 7]
     outputs = np.zeros((2, 4, 2), np.float32)
     outputs[..., 1] = np.array([[2, -2, 2, 2], [-2, 2, 2, 2]])
     kept = judge.keep(outputs, 2)  # a batch that begins at the third row
@@ -520,16 +522,30 @@ def test_what_saved_predictions_cannot_say_is_not_compared(tmp_path: Path, monke
 
     def judge(task: str, split: Any, config: Any, loss: str) -> Any:
         asked.append((task, split, config, loss))
-        return SimpleNamespace(metrics=metrics, saved="outputs", predictions=lambda kept: np.asarray(kept["outputs"]))
+        count = {"test": 3, "validation": 5}[split.name]
+        return SimpleNamespace(
+            metrics=metrics,
+            saved="outputs",
+            predictions=lambda kept: np.asarray(kept["outputs"]),
+            extents=np.ones_like,
+            example_of=None,
+            examples=count,
+        )
 
-    monkeypatch.setattr(paired, "SnapshotSplit", lambda snapshot, records, name: (snapshot, records, name))
+    def examples(snapshot: Path, records: Path, name: str) -> Any:
+        return SimpleNamespace(
+            name=name, features={}, hashes=lambda: np.arange(5 if name == "validation" else 3, dtype=np.uint64)
+        )
+
+    monkeypatch.setattr(paired, "SnapshotSplit", examples)
     monkeypatch.setattr(paired, "make_judge", judge)
     model = paired.EvaluatedModel(tmp_path, Path("snapshot"), Path("records"))
     config: Any = "config"
     for split, count in (("test", 3), ("validation", 5)):
         made = paired.contributions("regression", split, model, config)
         assert made.values.keys() == {"known"} and len(made.values["known"]) == count
-        assert asked.pop() == ("regression", (Path("snapshot"), Path("records"), split), "config", "mae")
+        task, of_split, given, loss = asked.pop()
+        assert (task, of_split.name, given, loss) == ("regression", split, "config", "mae")
 
 
 def test_what_a_judge_keeps_is_read_by_its_own_name_and_split(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.evaluation.metrics import Metric, mean
 from tasks.pages import comparison as comparison_of_runs
 from tasks.pages import results
 from tasks.pages.comparison import Comparison
-from tests.support.stand_ins import facts
+from tests.support.stand_ins import contributions, facts
 
 
 def side(metrics: dict[str, float], minimised: str | None, **more: Any) -> Any:
@@ -31,38 +30,16 @@ def test_losses_are_compared_where_they_are_of_one_kind() -> None:
     assert row.name == "test/accuracy", "what both have"
 
 
-def test_records_have_the_same_examples_where_keys_and_contents_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    def records(digest: str, count: int, sources: dict[str, str], keys: str = "") -> Any:
-        manifest = {"counts": {"test": count}, "inputs": {"sources": [*sources.items()]}}
-        return SimpleNamespace(digest=digest, manifest=manifest, keys=list(keys or sources))
-
-    monkeypatch.setattr(results, "_keys", lambda made, split: made.keys)
-    one = records("a", 2, {"x": "1", "y": "2"})
-    assert results._same_examples(one, records("a", 3, {}), "test"), "the same records, whatever they say"
-    assert results._same_examples(one, records("b", 2, {"x": "1", "y": "2"}), "test")
-    assert not results._same_examples(one, records("b", 3, {"x": "1", "y": "2"}), "test")
-    assert not results._same_examples(one, records("b", 2, {"y": "2", "x": "1"}), "test")
-    assert not results._same_examples(one, records("b", 2, {"x": "1", "y": "3"}), "test")
-    rows = {"file": "1"}  # the content of a row of a table is not known by its key
-    assert not results._same_examples(records("a", 2, rows, "xy"), records("b", 2, rows, "xy"), "test")
-    assert not results._same_examples(records("c", 2, rows, "xy"), one, "test")
-    assert not results._same_examples(one, records("b", 2, rows, "xy"), "test")
-
-
 def test_a_row_of_a_comparison_says_by_what_it_was_compared() -> None:
-    metric = Metric(lambda values: values, mean, share=True)
-
     def half(values: list[float], **metrics: float) -> Any:
-        contributions = SimpleNamespace(
-            metrics={"accuracy": metric}, values={"accuracy": np.array(values)[:, None]}, examples=len(values)
-        )
         evaluate = SimpleNamespace(resamples=200)
         config = SimpleNamespace(model=SimpleNamespace(task="classification"), evaluate=evaluate)
         flat = {
             "test/accuracy": float(np.mean(values)),
             **{f"test/accuracy/{key}": each for key, each in metrics.items()},
         }
-        return contributions, facts(metrics=flat, config=config, judged="images", minimised=None)
+        made = facts(metrics=flat, config=config, judged="images", minimised=None)
+        return contributions(accuracy=np.array(values)[:, None]), made
 
     def row(one: Any, other: Any, paired: bool = True) -> Any:
         pair = (one[0], other[0]) if paired else None
@@ -77,7 +54,7 @@ def test_a_row_of_a_comparison_says_by_what_it_was_compared() -> None:
     assert many.by == "paired bootstrap over 20 images and McNemar's test" and many.more_than_noise
     assert many.interval is not None and many.interval[0] > 0 and not many.same
     lacking = half([0.0, 1.0])
-    lacking[0].values = {}
+    lacking[0].values.clear()
     assert row(lacking, half([0.0, 1.0])).by == row(half([0.0, 1.0]), lacking).by == "no interval"
     same = row(half([0.0, 1.0] * 10), half([0.0, 1.0] * 10))
     assert same.same and not same.more_than_noise

@@ -22,6 +22,7 @@ from tasks.pages.data import histogram
 from tasks.pages.results import Row
 from tasks.pages.variants import _slices, _took
 from tasks.tuning.table import COMPLETE, FAILED, PRUNED, Table, Trial
+from tests.support.stand_ins import contributions
 
 TRIAL = Trial(0, COMPLETE, {"rate": 0.1}, 0.5, 10, 1.0, None, False, None)
 
@@ -140,8 +141,7 @@ def test_a_character_of_several_tokens_has_its_highest_shade() -> None:
 
 def test_an_example_is_fixed_or_broken_by_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     def side(*right: int) -> Any:
-        metric = SimpleNamespace(share=True)
-        return SimpleNamespace(metrics={"accuracy": metric}, values={"accuracy": np.array(right, float)[:, None]})
+        return contributions(accuracy=np.array(right, float)[:, None])
 
     monkeypatch.setattr(results, "_keys", lambda records, split: ["a", "b", "c", "d"])
     found = results.examples(facts({}, one=lambda kind: object()), (side(0, 1, 1, 0), side(1, 0, 1, 0)))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tasks.pages import results
 from tasks.pages.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
 from tasks.pages.facts import Facts
 from tasks.runs.judgement import words
@@ -30,25 +29,6 @@ def records(keys: dict[str, str], count: int | None = None, digest: str = "a") -
     """Records whose test split has these keys, each with the hash of its content."""
     manifest = {"counts": {"test": len(keys) if count is None else count}, "inputs": {"sources": list(keys.items())}}
     return SimpleNamespace(digest=digest, manifest=manifest, path=Path(), keys=list(keys))
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "same"),
-    [
-        ({"a.png": "1", "b.png": "2"}, {"a.png": "1", "b.png": "2"}, True),
-        ({"a.png": "1", "b.png": "2"}, {"a.png": "1", "b.png": "3"}, False),
-        ({"a.png": "1", "b.png": "2"}, {"b.png": "2", "a.png": "1"}, False),
-        ({"a.png": "1", "b.png": "2"}, {"a.png": "1", "c.png": "2"}, False),
-        ({"a.png": "1"}, {"a.png": "1", "b.png": "2"}, False),
-    ],
-)
-def test_test_files_of_one_name_are_the_same_where_their_content_is(
-    before: dict[str, str], after: dict[str, str], same: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(results, "_keys", lambda of, split: of.keys)
-    one, other = records(before), records(after, digest="b")
-    assert results._same_examples(one, other, "test") is same
-    assert results._same_examples(one, one, "test")
 
 
 def test_a_variant_that_a_search_only_tried_is_not_judged() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,14 +19,12 @@ from flows.commands import backfill
 from infra import automations, backup
 from tasks.config.fine_tune import ChampionInit
 from tasks.errors import Failed
-from tasks.evaluation.metrics import Metric, mean
-from tasks.evaluation.paired import Contributions
+from tasks.evaluation.paired import aligned
 from tasks.pages import curves, data, evaluation, judgement, results
 from tasks.pages.comparison import Comparison, _environment
 from tasks.pages.facts import Facts
 from tasks.runs.home import Home
-
-SHARE = Metric(lambda values: values, mean, share=True)
+from tests.support.stand_ins import contributions
 
 
 def test_classes_are_counted_in_every_split_and_shown_by_the_most_of_their_split() -> None:
@@ -127,25 +126,21 @@ def test_examples_are_named_by_their_own_key(monkeypatch: pytest.MonkeyPatch) ->
     old, new = np.array([1.0, 0, 1, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0, 1])
     monkeypatch.setattr(results, "_keys", lambda records, split: [f"k{number}" for number in range(6)])
     facts: Any = SimpleNamespace(metric="accuracy", one=lambda kind: kind)
-    sides: Any = [Contributions({"accuracy": SHARE}, {"accuracy": each[:, None]}) for each in (old, new)]
+    sides: Any = [contributions(accuracy=each[:, None]) for each in (old, new)]
     made = results.examples(facts, tuple(sides))
     assert made is not None
     assert (made.fixed, made.broken, made.both_right, made.both_wrong) == (["k1", "k5"], ["k2", "k4"], 1, 1)
 
 
-def test_examples_are_the_same_where_every_key_and_content_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def records(digest: str, keys: list[str], test: int = 2, **contents: str) -> Any:
-        sources = list({"a": "1", "b": "2", "c": "3", **contents}.items())
-        return SimpleNamespace(
-            digest=digest, keys=keys, manifest={"counts": {"test": test}, "inputs": {"sources": sources}}
-        )
-
-    monkeypatch.setattr(results, "_keys", lambda records, split: records.keys)
-    first = records("x", ["a", "b"])
-    assert results._same_examples(first, records("y", ["a", "b"], c="9"), "test"), "one that is not in the split"
-    assert results._same_examples(first, records("x", ["b"]), "test")
-    for other in (records("y", ["b", "a"]), records("y", ["a", "b"], b="9"), records("y", ["a", "b"], test=3)):
-        assert not results._same_examples(first, other, "test")
+def test_what_two_runs_have_in_common_is_compared_in_the_order_of_the_newer_one() -> None:
+    first = contributions(accuracy=np.arange(5.0)[:, None], identities=[10, 20, 30, 40, 50])
+    second = contributions(accuracy=np.arange(6.0)[:, None], identities=[60, 50, 40, 99, 20, 10])
+    before, after = aligned(first, second)
+    assert after.places.tolist() == [1, 2, 4, 5] and before.places.tolist() == [4, 3, 1, 0]
+    assert before.values["accuracy"].ravel().tolist() == [4, 3, 1, 0]
+    assert after.among(np.array([5], np.uint64)).tolist() == [False, False, False, True], "of all examples the last"
+    half = replace(second, extents=np.array([1, 1, 0.5, 1, 1, 1]))
+    assert aligned(first, half)[1].places.tolist() == [1, 4, 5], "what is scored in part is another example"
 
 
 def test_runs_differ_in_packages_hosts_and_layouts_of_any_result() -> None:

@@ -20,6 +20,7 @@ from tasks.evaluation.metrics import Metric, mean
 from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import at_most, loss, p_without_loss, tango
 from tasks.evaluation.paired import change, mcnemar
+from tests.support.registries import champion_beside
 
 SHARE = Metric(lambda values: values, mean, share=True)
 MEAN = Metric(lambda values: values, mean)
@@ -34,7 +35,10 @@ def gate(**values: Any) -> Any:
     return TypeAdapter(CompressGate).validate_python(values)
 
 
-def promoted(score: float, champion: Champion | None = None, margin: float = 0.0, **more: Any) -> Promotion:
+def promoted(score: float, champion: Champion | float | None = None, margin: float = 0.0, **more: Any) -> Promotion:
+    """A version with a score beside a champion with one."""
+    if isinstance(champion, float):
+        champion = champion_beside(champion, score, more.pop("change", None))
     return promotion(METRIC, score, champion, margin, more.pop("higher", True), **more)
 
 
@@ -47,8 +51,8 @@ def test_a_model_must_be_better_than_each_baseline_and_not_as_good() -> None:
 
 
 def test_a_baseline_comes_before_the_champion_whose_score_is_kept() -> None:
-    made = promoted(0.7, Champion("4", METRIC, 0.6), baselines={"majority": 0.7})
-    assert (made.passed, made.against, made.before) == (False, "4", 0.6)
+    made = promoted(0.7, 0.6, baselines={"majority": 0.7})
+    assert (made.passed, made.against, made.before, made.approvable) == (False, "1", 0.6, False)
 
 
 def test_without_a_champion_a_version_is_the_first() -> None:
@@ -59,25 +63,28 @@ def test_without_a_champion_a_version_is_the_first() -> None:
 @pytest.mark.parametrize(("score", "margin", "passes"), [(0.5, 0.0, True), (0.75, 0.25, True), (0.74, 0.25, False)])
 def test_a_margin_that_is_reached_exactly_is_reached(score: float, margin: float, passes: bool) -> None:
     """All these numbers are exact in binary."""
-    assert promoted(score, Champion("1", METRIC, 0.5), margin).passed is passes
-    assert promoted(-score, Champion("1", METRIC, -0.5), margin, higher=False).passed is passes
+    assert promoted(score, 0.5, margin).passed is passes
+    assert promoted(-score, -0.5, margin, higher=False).passed is passes
 
 
-@pytest.mark.parametrize("champion", [Champion("1", METRIC, math.nan), Champion("1", "test/loss", 0.1)])
+@pytest.mark.parametrize(
+    "champion", [Champion("1", METRIC, 0.1, None, "it is gone"), champion_beside(0.1, 0.9, metric="test/loss")]
+)
 def test_what_cannot_be_compared_does_not_pass(champion: Champion) -> None:
     made = promoted(0.9, champion, margin=-9.0)
-    assert not made.passed and not made.comparable
-    assert not promoted(math.nan, Champion("1", METRIC, 0.5), margin=-9.0).passed
+    assert not made.passed and not made.comparable and made.approvable
+    assert "(test accuracy 0.9000; champion version 1 has test " in made.text
+    assert not promoted(math.nan, 0.5, margin=-9.0).passed
 
 
 def test_a_change_that_is_more_than_noise_and_a_gain_is_no_reason_to_refuse() -> None:
     before, after = right(80, 400), right(20, 400)
     gained, lost = change(SHARE, before, after, 200), change(SHARE, after, before, 200)
     assert gained.more_than_noise and lost.more_than_noise
-    assert promoted(0.95, Champion("1", METRIC, 0.8, gained)).passed
-    assert not promoted(0.8, Champion("1", METRIC, 0.95, lost), margin=-1.0).passed
-    assert promoted(0.8, Champion("1", METRIC, 0.8, change(SHARE, before, before, 200))).passed
-    assert not promoted(0.8, Champion("1", METRIC, 0.8, change(SHARE, before, before, 200)), require="better").passed
+    assert promoted(0.95, 0.8, change=gained).passed
+    assert not promoted(0.8, 0.95, margin=-1.0, change=lost).passed
+    assert promoted(0.8, 0.8, change=change(SHARE, before, before, 200)).passed
+    assert not promoted(0.8, 0.8, change=change(SHARE, before, before, 200), require="better").passed
 
 
 def test_an_open_gate_lets_no_version_pass() -> None:

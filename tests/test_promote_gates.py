@@ -15,15 +15,17 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Report, Variant
 from tasks.config.gates import PromoteGate
 from tasks.errors import Failed
-from tasks.evaluation.gates import FAIL, PASS, Champion, promotion, with_gates
+from tasks.evaluation.gates import FAIL, PASS, promotion, with_gates
 from tasks.pages import results
 from tasks.pages.facts import Facts
-from tasks.registry import noise
+from tasks.registry import comparison
+from tasks.registry.comparison import Compared
 from tasks.runs.home import Home
 from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run, find_runs
 from tasks.stage import judgements
 from tests.support.homes import DIGITS, SMALL, Answer, CommandHome
+from tests.support.registries import champion_beside
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,10 @@ def report_of(run: Run) -> Report:
 
 def judge(run: Run, gate: dict[str, Any], champion: str | None = None, reference: Any = None) -> Any:
     adapter: TypeAdapter[Any] = TypeAdapter(PromoteGate)
-    [verdict] = noise.judge(run, report_of(run), [adapter.validate_python(gate)], champion, reference or {})
+    own = results.contributions(Facts(run), "test")
+    assert own is not None
+    beside = None if reference is None else Compared(own, reference, np.ones(len(own), bool))
+    [verdict] = comparison.judge(run, report_of(run), [adapter.validate_python(gate)], champion, beside)
     return verdict
 
 
@@ -69,13 +74,13 @@ def test_a_new_version_is_compared_with_the_champion_on_the_same_examples(run: R
 
 
 def test_a_version_passes_only_with_all_of_its_gates(run: Run) -> None:
-    before = promotion("test/accuracy", 0.9, Champion("1", "test/accuracy", 0.8), 0.0, True)
+    before = promotion("test/accuracy", 0.9, champion_beside(0.8, 0.9), 0.0, True)
     good = judge(run, {"kind": "absolute", "metric": "accuracy", "at_least": 0.01})
     bad = judge(run, {"kind": "absolute", "metric": "accuracy", "at_least": 0.9999})
     assert with_gates(before, [good]).passed
     together = with_gates(before, [good, bad])
     assert not together.passed and "accuracy at least 0.9999 fail: has at most" in together.text
-    lost = promotion("test/accuracy", 0.7, Champion("1", "test/accuracy", 0.8), 0.0, True)
+    lost = promotion("test/accuracy", 0.7, champion_beside(0.8, 0.7), 0.0, True)
     assert not with_gates(lost, [good]).passed
     assert tags_of({"promote": [good.as_json(), bad.as_json()]}) == {
         "millrace.gates.promote": "fail: accuracy at least 0.9999"
@@ -157,7 +162,7 @@ GATE = "{kind: champion, max_loss: 0.1}"
 def test_a_second_release_passes_a_gate_against_the_champion_and_is_judged_again_where_that_changed(
     second: CommandHome, asked: Answer
 ) -> None:
-    """Through whole runs; nothing but a gate keeps it out in the end, as its score is that of the new champion."""
+    """Through whole runs; in the end the champion is another one, whose run is not in this home."""
     client: Any = mlflow.MlflowClient(tracking_uri=f"sqlite:///{second.root}/mlflow.db")
     assert asked.json["status"] == "awaiting_approval"
     run = asked.json["run_id"]
@@ -171,7 +176,8 @@ def test_a_second_release_passes_a_gate_against_the_champion_and_is_judged_again
     answer = second.here("approve", run, "--reason", "looked at", "--json")
     assert (answer.code, answer.json["alias"]) == (3, "candidate"), answer.stderr
     why = "quality against the champion not enough data: not comparable: champion version 3 has no accuracy of each"
-    assert "ahead by 0.0000" in answer.json["verdict"] and why in answer.json["verdict"]
+    assert "not comparable: champion version 3 cannot be scored on these records" in answer.json["verdict"]
+    assert why in answer.json["verdict"]
     assert judged(second, run) == (["not enough data"], "not enough data: quality against the champion")
 
     shown = second.here("show", run, "--json").json

@@ -12,7 +12,7 @@ from tasks.registry import approval, registry
 from tasks.registry.rollback import roll_back
 from tasks.runs.audit import Audit, Decision
 from tasks.runs.runs import Run
-from tests.support.registries import EXPORT, NO, YES, RegistryHome
+from tests.support.registries import NO, YES, RegistryHome, export_of
 
 
 class Killed(BaseException):
@@ -127,7 +127,7 @@ def test_what_was_begun_is_dropped_where_somebody_else_has_decided(
     assert "promote digits version 2 was not completed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("export", [None, EXPORT.format(7)])
+@pytest.mark.parametrize("export", [None, export_of(7)])
 def test_what_was_begun_is_dropped_where_its_version_is_gone_or_has_another_export(
     export: str | None, registry_home: RegistryHome, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,14 +21,13 @@ from tasks.config.load import load
 from tasks.data.assignment import Assignment
 from tasks.data.split import split_numbers
 from tasks.evaluation import decisions, report, slices, temperature
-from tasks.evaluation.gates import Champion
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
 from tasks.pages import results
-from tasks.registry import approval, noise
+from tasks.registry import approval, comparison
 from tasks.runs.runs import Run, opened
 from tasks.stage import identities, releasing
 from tasks.stage import methods as of_methods
@@ -39,6 +39,7 @@ from tasks.tuning import storage
 from tasks.tuning import study as studies
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
+from tests.support.stand_ins import contributions
 
 
 class Seen(Exception):
@@ -87,28 +88,25 @@ def asked(registry_home: RegistryHome, number: int, score: float, **promote: Any
 
 
 def test_an_approval_after_the_champion_was_replaced_asks_what_each_run_asks(registry_home: RegistryHome) -> None:
-    """Where nothing is known of single examples a version cannot be better by more than noise."""
+    """Five of 100 examples more are no more than noise."""
     asks: list[dict[str, Any]] = [{"require": "better"}, {"margin": 0.2}, {"margin": 0.01}]
     runs = [asked(registry_home, n, 0.9, approval="required", **promote) for n, promote in enumerate(asks, 1)]
     assert [status for _, status in runs] == ["awaiting_approval"] * 3, "there is no champion yet"
     assert asked(registry_home, 4, 0.85, approval="none")[1] == "completed"
     settled = [approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES) for run, _ in runs]
     assert [made.alias for made in settled] == ["candidate", "candidate", "champion"]
-    assert "not compared by example, which promote.require better needs" in settled[0].verdict
+    assert "; within noise, 95 % interval" in settled[0].verdict
     assert "promote.margin 0.2000" in settled[1].verdict and registry_home.at("champion") == "3"
 
 
-def test_a_promotion_asks_what_each_run_asks(registry_home: RegistryHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And an approval against the champion of then is not compared again: the gate has found the version better by more
-    than noise, by examples that need not be there any more."""
+def test_a_promotion_asks_what_each_run_asks(registry_home: RegistryHome) -> None:
+    """And an approval against the champion of then is not compared again."""
     asked(registry_home, 1, 0.8, approval="none")
-    assert asked(registry_home, 2, 0.9, approval="none", require="better")[1] == "rejected"
+    assert asked(registry_home, 2, 0.84, approval="none", require="better")[1] == "rejected"
     assert asked(registry_home, 3, 0.9, approval="none", margin=0.2)[1] == "rejected"
-    better = Change(Interval(0.1, 0.05, 0.15), more_than_noise=True, same=False)
-    champion = Champion("1", "test/accuracy", 0.8, better)
-    monkeypatch.setattr(releasing, "_champion_on", lambda *given: (champion, {}))
     run, status = asked(registry_home, 4, 0.9, approval="required", require="better")
     assert status == "awaiting_approval"
+    shutil.rmtree(registry_home.home.store / "report")
     made = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert made.alias == "champion" == registry_home.tags("4")["gate"].partition(",")[0]
 
@@ -131,42 +129,40 @@ def test_a_champion_is_scored_with_the_evaluation_of_the_run(
 def test_a_run_is_compared_with_the_champion_and_not_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     champion: Any = SimpleNamespace(tags={"millrace.run": "of the champion"})
     run: Any = SimpleNamespace(home="home", run_id="new")
-    monkeypatch.setattr(noise, "resolve_run", lambda home, name: name)
-    monkeypatch.setattr(noise, "Facts", lambda run: run)
-    monkeypatch.setattr(
-        noise.results, "pair", lambda *runs: [SimpleNamespace(values={"metric": each}) for each in runs]
-    )
-    assert noise.of_champion(champion, run) == {"metric": "of the champion"}
-    monkeypatch.setattr(noise.results, "pair", lambda *runs: None)
-    assert noise.of_champion(champion, run) == {}, "it was made on other examples"
+    monkeypatch.setattr(comparison, "resolve_run", lambda home, name: name)
+    monkeypatch.setattr(comparison, "Facts", lambda run: run)
+    sides = Calls([SimpleNamespace(values="of the champion"), "own"])
+    monkeypatch.setattr(comparison.results, "pair", sides)
+    assert comparison.by_report(champion, run) == ("own", "of the champion")
+    assert sides.given == ("of the champion", run, "test")
+    monkeypatch.setattr(comparison.results, "pair", lambda *runs: None)
+    assert comparison.by_report(champion, run) is None, "it was made on other examples"
 
 
 def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = SimpleNamespace(evaluate=EvaluateConfig(resamples=321), model=SimpleNamespace(task="classification"))
     after: Any = SimpleNamespace(
-        metric="test/accuracy",
-        config=SimpleNamespace(evaluate=EvaluateConfig(resamples=321), model=SimpleNamespace(task="classification")),
-        metrics={"test/accuracy": 0.9},
-        judged="examples",
+        metric="test/accuracy", config=config, metrics={"test/accuracy": 0.9}, judged="examples"
     )
     before: Any = SimpleNamespace(metrics={"test/accuracy": 0.8}, config=SimpleNamespace(evaluate=EvaluateConfig()))
-    values = np.linspace(0, 1, 9)
-    metric = SimpleNamespace(share=False)
-    own: Any = SimpleNamespace(metrics={"test/accuracy": metric}, values={"test/accuracy": values})
+    own = contributions(accuracy=np.linspace(0, 1, 9)[:, None])
     change = Calls(Change(Interval(0.1, 0.05, 0.15), more_than_noise=True, same=False))
-    monkeypatch.setattr(noise, "Facts", lambda run: after)
-    monkeypatch.setattr(noise.results, "contributions", lambda *given: own)
-    monkeypatch.setattr(noise.paired, "change", change)
-    noise.change({"test/accuracy": values}, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(comparison.paired, "change", change)
+    beside = comparison.Compared(own, own.values, np.ones(9, bool))
+    champion: Any = SimpleNamespace(version="1", metric="test/accuracy", score=0.8)
+    comparison.champion_of(champion, "test/accuracy", SimpleNamespace(config=config), beside)  # type: ignore[arg-type]
     assert change.given[3] == 321
     subject = Calls(stop=True)
+    monkeypatch.setattr(comparison, "Facts", lambda run: after)
+    monkeypatch.setattr(comparison.results, "contributions", lambda *given: own)
     monkeypatch.setattr("tasks.evaluation.gating.Subject", subject)
     monkeypatch.setattr("tasks.evaluation.report.read_slices", lambda *given: (None, {}))
     with pytest.raises(Seen):
-        noise.judge(None, None, (), "1", {})  # type: ignore[arg-type]
+        comparison.judge(None, None, (), "1", None)  # type: ignore[arg-type]
     assert subject.more["resamples"] == 321
     change.clear()
     monkeypatch.setattr(results, "interval", lambda *given: None)
-    results._row(before, after, "test/accuracy", "test/accuracy", (own, own))
+    results._row(before, after, "test/accuracy", "accuracy", (own, own))
     assert change.given[3] == 321
 
 
@@ -316,6 +312,7 @@ def test_every_interval_of_a_report_has_its_resamples(monkeypatch: pytest.Monkey
         binary=Calls("decisions"),
         examples=9,
         predictions=lambda kept: "predictions",
+        extents=lambda predictions: np.ones(9),
     )
     temperature.measured(judge, predictions, 2.0, EVALUATE)
     assert [given[3] for given, _ in found] == [123, 123] and change.given[3] == 123
@@ -338,7 +335,7 @@ def test_every_interval_of_a_report_has_its_resamples(monkeypatch: pytest.Monkey
     monkeypatch.setattr(scores, "intervals", scored)
     judge.metrics["accuracy"] = SimpleNamespace(resampled=False)
     bench: Any = SimpleNamespace(progress=None)
-    assert scores.score(bench, Path(), Path(), "test", EVALUATE) == {"examples": 9}
+    assert scores.score(bench, Path(), Path(), "test", EVALUATE)["examples"] == 9
     assert made.given[2] is EVALUATE and scored.given[3] == 123
 
 
@@ -363,6 +360,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         "inference_function": lambda model: "call",
         "load": lambda path: None,
         "SnapshotSplit": lambda snapshot, records, split: split,
+        "_seen": lambda usage, judge, split: {},
         "make_judge": judges,
         "run_model": lambda *given, **more: SimpleNamespace(kept={"logits": np.zeros(1)}),
         "_file": lambda *given: "file",
@@ -416,18 +414,16 @@ def test_what_is_carved_from_train_is_of_its_share_and_by_the_seed(seed: int) ->
     config = RecordsConfig(splits="official", validation_share=0.25, split_seed=seed)
     hashes = np.random.default_rng(3).integers(0, 2**63, 4000).astype(np.uint64)
     official = pa.array(["train"] * 3000 + ["test"] * 1000)
-    numbers = Assignment(config, {}, ("train", "test")).numbers(pa.table({}), hashes, hashes, official, {})
+    numbers, carved = Assignment(config, {}, ("train", "test")).numbers(pa.table({}), {}, hashes, official, {})
+    assert carved.tolist() == [True] * 3000 + [False] * 1000
     names = np.array(config.names)[numbers]
     expected = split_numbers(hashes, {"train": 0.75, "validation": 0.25}, seed)
     np.testing.assert_array_equal(names[:3000], np.array(["train", "validation"])[expected[:3000]])
     assert set(names[3000:]) == {"test"} and 0.2 < (names[:3000] == "validation").mean() < 0.3
     shares = {"train": 0.5, "validation": 0.3, "test": 0.2}
     by_share = RecordsConfig(splits=shares, split_seed=seed)
-    of_all = Assignment(by_share, {}, ()).numbers(pa.table({}), hashes, hashes, None, {})
+    of_all, _ = Assignment(by_share, {}, ()).numbers(pa.table({}), {}, hashes, None, {})
     np.testing.assert_array_equal(of_all, split_numbers(hashes, shares, seed))
-    copies = RecordsConfig(splits=shares, split_seed=seed, duplicates="keep")
-    by_key = Assignment(copies, {}, ()).numbers(pa.table({}), hashes, hashes[::-1].copy(), None, {})
-    np.testing.assert_array_equal(by_key, split_numbers(hashes[::-1].copy(), shares, seed))
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -439,9 +435,9 @@ def test_the_place_of_an_example_is_by_the_seed_of_the_split(seed: int, monkeypa
     places, table = Calls(stop=True), pa.table({sorting.KEY: ["a", "b"]})
     monkeypatch.setattr(sorting, "places", places)
     sorter: Any = sorting.Sorter.__new__(sorting.Sorter)
-    sorter._config, sorter._split = RecordsConfig(split_seed=seed), None
+    sorter._config, sorter._split, sorter._key = RecordsConfig(split_seed=seed), None, "id"
     sorter._rules = SimpleNamespace(check=lambda *given: None, keep=lambda table, good: good)
-    sorter._assignment = SimpleNamespace(numbers=lambda *given: np.zeros(2, np.int64))
+    sorter._assignment = SimpleNamespace(numbers=lambda *given: (np.zeros(2, np.int64), np.zeros(2, bool)))
     sorter._typed, sorter._contents = lambda *given: table, lambda table: np.zeros((2, 2), np.uint64)
     rows: Any = SimpleNamespace(columns={}, keys=pa.array(["a", "b"]), splits=None, bad=[], skipped=[])
     with pytest.raises(Seen):

@@ -133,18 +133,18 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
     assert list(rows)[:3] == ["test/accuracy", "test/loss", "test/calibration_error"]
     accuracy = rows["test/accuracy"]
     assert accuracy["more_than_noise"] and accuracy["interval"][1] < 0
-    assert accuracy["by"] == "paired bootstrap over 519 examples and McNemar's test"
+    assert accuracy["by"] == "paired bootstrap over 531 examples and McNemar's test"
     assert rows["test/loss"]["more_than_noise"] and rows["test/loss"]["difference"] > 0
     examples = answer_read["examples"]
-    assert len(examples["broken"]) - len(examples["fixed"]) == round(-accuracy["difference"] * 519)
+    assert len(examples["broken"]) - len(examples["fixed"]) == round(-accuracy["difference"] * 531)
     assert sum(len(examples[what]) for what in ("fixed", "broken")) + sum(
         examples[what] for what in ("both_right", "both_wrong")
-    ) == 519  # fmt: skip
+    ) == 531  # fmt: skip
     assert examples["broken"][0] in answer.stdout
     page = (tmp_path / "both.html").read_text()
     loads = Loads(page)
     assert not loads.addresses and not loads.tags & {"script", "link", "iframe", "img"}
-    assert "more than noise" in loads.text and "paired bootstrap over 519 examples" in loads.text
+    assert "more than noise" in loads.text and "paired bootstrap over 531 examples" in loads.text
     assert page.count("<polyline") == 2 * 6, "loss, accuracy, rate, gradient, update and step time, each of both runs"
     assert "train a" in page and "train b" in page
 

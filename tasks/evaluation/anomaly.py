@@ -17,9 +17,9 @@ from scipy.stats import rankdata
 from tasks.config import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import multilabel, pictures
-from tasks.evaluation.judging import Split
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.multilabel import Predictions
+from tasks.evaluation.splits import Split
 
 NORMAL = "normal"
 """The name of what is no anomaly, in plots."""

@@ -15,8 +15,9 @@ from tasks.config.task import LABEL
 from tasks.errors import Failed
 from tasks.evaluation import pictures
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
-from tasks.evaluation.judging import Kept, Split
+from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
 from tasks.models.features import classes, input_arrays
 
@@ -114,6 +115,10 @@ class Judge:
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the labels."""
         return Predictions.of(kept["logits"], self.labels, self.config.bins)
+
+    def extents(self, predictions: Predictions) -> Floats:
+        """Return 1 for each example: all of it is scored."""
+        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable classes, [N]."""

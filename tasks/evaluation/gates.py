@@ -31,6 +31,8 @@ class Verdict:
     """Of an undecided gate, about how many test examples more would decide it; None where no number would."""
     few: bool = False
     """Whether even the best model could not have passed with so few examples, or by so imprecise a measurement."""
+    compares: bool = False
+    """Whether a champion is what it compares with."""
 
     @property
     def passed(self) -> bool:
@@ -86,16 +88,32 @@ def latency(ratio: float, limit: float, error: float = 1.0) -> Verdict:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A new version and the champion on the same test examples, which neither has used before."""
+
+    before: float
+    """The champion's score."""
+    after: float
+    """The new version's."""
+    change: Change
+    examples: int
+    left_out: str = ""
+    """How many others are left out and why, in words; empty where none is."""
+
+
+@dataclass(frozen=True)
 class Champion:
-    """The current champion's score, for the comparison with a new version."""
+    """The current champion, for the comparison with a new version."""
 
     version: str
     metric: str
     """The metric of its score, as `test/accuracy`; empty where the registry does not have it."""
     score: float
-    """On the test records of the new version; NaN where it has none."""
-    change: Change | None = None
-    """The change from it to the new version by example; None where they were not compared so."""
+    """On its own test examples."""
+    beside: Beside | None
+    """The comparison by example; None where there is none."""
+    why: str = ""
+    """Why there is none, in words."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +125,16 @@ class Promotion:
     against: str | None
     """The champion's version; None where there is no champion."""
     before: float | None
-    """The champion's score on the same records."""
+    """The champion's score on the same examples; where they are not comparable, on its own."""
     comparable: bool = True
-    """Whether the champion has a score by the same metric on the same records."""
+    """Whether both could be compared by the same metric on the same examples."""
     gates: tuple[Verdict, ...] = ()
     """The verdicts of `promote.gates`."""
+
+    @property
+    def approvable(self) -> bool:
+        """Whether a person may release it although it did not pass: it could not be compared, and nothing said no."""
+        return not self.comparable and all(verdict.passed or verdict.compares for verdict in self.gates)
 
 
 def promotion(
@@ -127,31 +150,35 @@ def promotion(
 
     It also must not be worse by more than noise or, where `require` is `better`, be better by more than noise.
 
-    It also must be better than each of `baselines`, if any are given, which are by short name. A score by another
-    metric, or a NaN, is not comparable and does not pass.
+    It also must be better than each of `baselines`, if any are given, which are by short name. What cannot be compared
+    with the champion does not pass, and says the scores of both on their own examples, for a person who decides.
     """
-    spoken = f"{metric.replace('/', ' ').replace('_', ' ')} {score:.4f}"
+    spoken = f"{_words(metric)} {score:.4f}"
     if baselines:
-        beside = ", ".join(f"{name} {value:.4f}" for name, value in baselines.items())
-        spoken += f" ({beside})"
+        named = ", ".join(f"{name} {value:.4f}" for name, value in baselines.items())
+        spoken += f" ({named})"
         if not all(score > value if higher_is_better else score < value for value in baselines.values()):
             text = f"{spoken}: not better than a baseline, which promote.baseline false would accept"
             return Promotion(False, text, champion.version if champion else None, champion.score if champion else None)
     if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
-    against, before = champion.version, champion.score
-    if champion.metric != metric:
-        text = f"not comparable: {judged_by(champion.version, champion.metric)}, this one by {metric}"
-        return Promotion(False, text, against, before, comparable=False)
-    if not isfinite(before):
-        text = f"not comparable: champion version {against} cannot be scored on these records"
-        return Promotion(False, text, against, before, comparable=False)
-    ahead = score - before if higher_is_better else before - score
+    against, beside = champion.version, champion.beside
+    why = champion.why if champion.metric == metric else f"{judged_by(against, champion.metric)}, this one by {metric}"
+    if beside is None or why:
+        own = f"{_words(champion.metric)} {champion.score:.4f}" if champion.metric else "no known score"
+        text = f"not comparable: {why} ({spoken}; champion version {against} has {own} by its own report)"
+        return Promotion(False, text, against, champion.score, comparable=False)
+    ahead = beside.after - beside.before if higher_is_better else beside.before - beside.after
     by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {margin:.4f}"
-    significant, noise = _beyond_noise(champion.change, require)
-    text = f"{spoken} against {before:.4f} of champion version {against} ({by}{noise})"
+    where = ""
+    if beside.left_out:
+        spoken += f"; {beside.after:.4f}"
+        where = f" on {beside.examples:,} that neither has used"
+        by += f"; {beside.left_out}"
+    text = f"{spoken} against {beside.before:.4f} of champion version {against}{where} ({by}{_noise(beside.change)})"
+    significant = beside.change.more_than_noise
     differs = significant and ahead > 0 if require == "better" else not (significant and ahead < 0)
-    return Promotion(ahead >= margin and differs, text, against, before)
+    return Promotion(ahead >= margin and differs, text, against, beside.before)
 
 
 def with_gates(promotion: Promotion, verdicts: Sequence[Verdict]) -> Promotion:
@@ -161,18 +188,16 @@ def with_gates(promotion: Promotion, verdicts: Sequence[Verdict]) -> Promotion:
     return replace(promotion, passed=passed, text="; ".join(texts), gates=tuple(verdicts))
 
 
-def _beyond_noise(change: Change | None, require: str) -> tuple[bool, str]:
-    """Return whether a change is more than noise, and that as a part of a sentence."""
-    if change is None:
-        missing = "; not compared by example, which promote.require better needs"
-        return False, missing if require == "better" else ""
+def _noise(change: Change) -> str:
+    """Return whether a change is more than noise, as a part of a sentence."""
     if change.same:
-        return False, "; no example differs"
+        return "; no example differs"
     word = "more than noise" if change.more_than_noise else "within noise"
-    return (
-        change.more_than_noise,
-        f"; {word}, 95 % interval {change.difference.low:+.4f} to {change.difference.high:+.4f}",
-    )
+    return f"; {word}, 95 % interval {change.difference.low:+.4f} to {change.difference.high:+.4f}"
+
+
+def _words(metric: str) -> str:
+    return metric.replace("/", " ").replace("_", " ")
 
 
 def judged_by(version: str, metric: str) -> str:

@@ -6,145 +6,32 @@ Report, variants and scores reach a task through `make_judge` alone; each task i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
-from tasks.data import open_snapshot
-from tasks.data.features import of_role
-from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric, select_metrics
-from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
-from tasks.models.features import TOKENS, Arrays
+from tasks.models.features import Arrays
 from tasks.models.forward import Call, Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
 """Threads that reduce a batch of outputs, each some of its rows: NumPy itself uses one thread."""
 
-TRAIN = "train"
-
 Kept = dict[str, npt.NDArray]
 """What a task keeps of the outputs: small arrays by name, first axis the row."""
-
-
-class Split:
-    """The examples of a split, with the keys of their records."""
-
-    name: str
-    features: dict[str, Any]
-    arrays: Mapping[str, Any]
-    transform: Path
-
-    def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Return the keys of the (first) records that rows were made from."""
-        raise NotImplementedError
-
-    def documents(self) -> Documents:
-        """Return the files of a split of text, and the file of each target."""
-        raise NotImplementedError
-
-    def columns(self, names: Sequence[str]) -> pl.DataFrame:
-        """Return columns of the records behind the examples, missing values as null; of labels the class names."""
-        raise NotImplementedError
-
-    def queries(self) -> npt.NDArray[Any]:
-        """Return the query of each row, [rows]: its value in the column of the role group."""
-        raise NotImplementedError
-
-    def fitted_bigrams(self) -> Counts:
-        """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Documents:
-    """The text files behind rows of tokens."""
-
-    of_targets: npt.NDArray[np.int64]
-    """int64 [rows, block]: index of the file that a target belongs to, -1 for padding."""
-    keys: list[str]
-    contents: list[bytes]
-    """The bytes that are scored: of pairs without the prompt, and without what is cut off."""
-    before: list[bytes]
-    """The prompt of each; empty where there are none."""
-
-
-class SnapshotSplit(Split):
-    """A split of a snapshot, with the records that it was made from."""
-
-    def __init__(self, snapshot: Path, records: Path, name: str) -> None:
-        self.name, self.transform, self.records = name, snapshot / "transform", records
-        self._reader = open_snapshot(snapshot)
-        self.features = self._reader.features
-        self.arrays = self._reader.arrays(name)
-
-    def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Return the keys of the (first) records that rows were made from."""
-        return [str(key) for key in self._reader.keys(self.name, rows, self.records)]
-
-    def documents(self) -> Documents:
-        """Return the files as they are in the records."""
-        from tasks.data.text import Codec, document_of_targets, scored_bytes, text_columns
-
-        reader = RecordsReader(self.records)
-        columns = text_columns(reader, self._prompt)
-        examples = list(reader.iterate(self.name))
-        contents = [bytes(example[columns.text][0]) for example in examples]
-        owners, before = document_of_targets(self._reader, self.name), [b""] * len(examples)
-        if columns.prompt is not None:
-            before = [bytes(example[columns.prompt][0]) for example in examples]
-            contents = scored_bytes(Codec.open(self.transform), self.arrays, owners, len(examples))
-        return Documents(owners, [bytes(example["key"][0]).decode() for example in examples], contents, before)
-
-    def columns(self, names: Sequence[str]) -> pl.DataFrame:
-        """Return columns of the records behind the examples: of each row its (first) record, of texts the files."""
-        from tasks.data.tables import frame_of
-
-        reader = RecordsReader(self.records)
-        frame = pl.concat(frame_of(table, reader.features) for table in reader.tables(self.name, list(names)))
-        if TOKENS in self.features:
-            return frame
-        origin, pieces = self._reader.lineage(self.name)
-        return frame[pieces[origin[:, 0], 0]]
-
-    def queries(self) -> npt.NDArray[Any]:
-        """Return the query of each row by the records."""
-        origin, pieces = self._reader.lineage(self.name)
-        return queries_of(RecordsReader(self.records), self.name)[pieces[origin[:, 0], 0]]
-
-    def fitted_bigrams(self) -> Counts:
-        """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
-        return fitted_on(self.records, TRAIN, self._prompt)
-
-    @property
-    def _prompt(self) -> str | None:
-        """The column of the records that is the prompt of each text."""
-        prompt: str | None = self.features["tokens"].get("prompt")
-        return prompt
-
-
-def queries_of(records: RecordsReader, split: str) -> npt.NDArray[Any]:
-    """Return the value of each record of a split in the column of the role group; raises `Failed` without one."""
-    names = list(of_role(records.features, "group"))
-    if not names:
-        rule = "the documents of a query have the same value of the column of source.group"
-        raise Failed("model.task", f"columns {', '.join(records.features)}", rule, "set source.group")
-    tables = records.tables(split, names[:1])
-    return np.concatenate([table[names[0]].to_numpy() for table in tables])
 
 
 class Judge(Protocol):
@@ -176,6 +63,10 @@ class Judge(Protocol):
 
     def predictions(self, kept: Kept) -> Any:
         """Return the task's `Predictions`, from which metrics are computed."""
+        ...
+
+    def extents(self, predictions: Any) -> npt.NDArray[np.float64]:
+        """Return how much of each example is scored, [examples]: models can be compared where it is the same."""
         ...
 
     def decisions(self, kept: Kept) -> npt.NDArray:
@@ -228,6 +119,13 @@ def make_judge(task: str, split: Split, config: EvaluateConfig, loss: str | None
 def names_of(judge: Judge, task: str, given: tuple[str, ...] | None = None) -> tuple[str, ...]:
     """Return the metrics of `evaluate.metrics` (all for None) that a judge has, in the task's order."""
     return tuple(name for name in select_metrics(task, given) if name in judge.metrics)
+
+
+def examples_of(judge: Judge, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return the examples, bool [examples], of some rows, of text files: of an example of several rows, if one is."""
+    if judge.example_of is None:
+        return rows
+    return np.bincount(judge.example_of[rows & (judge.example_of >= 0)], minlength=judge.examples) > 0
 
 
 def quarters(values: npt.NDArray, name: Callable[[str], str], number: str) -> dict[str, npt.NDArray[np.bool_]]:

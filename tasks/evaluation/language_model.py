@@ -20,10 +20,11 @@ from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.data.text import Codec
 from tasks.evaluation import bigrams
-from tasks.evaluation.judging import Kept, Split, quarters
+from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
 from tasks.models.features import TOKENS, input_arrays, output_size
 from tasks.models.forward import Call
@@ -125,6 +126,10 @@ class Judge:
             bytes=np.array([len(content) for content in self.documents.contents], np.float64),
             by_position=np.where(scored, kept["nats"], 0).sum(axis=0, dtype=np.float64) / positions,
         )
+
+    def extents(self, predictions: Predictions) -> Floats:
+        """Return the bytes of each file that are scored, which depend on what of a pair is cut."""
+        return predictions.bytes
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable tokens of all scored targets, [targets]."""

@@ -13,9 +13,10 @@ from scipy.special import expit
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
-from tasks.evaluation.judging import Kept, Split
+from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
 from tasks.models.features import input_arrays, targets
 from tasks.models.forward import Call
@@ -105,6 +106,10 @@ class Judge:
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the true labels."""
         return Predictions(kept["logits"].astype(np.float64), self.truth)
+
+    def extents(self, predictions: Predictions) -> Floats:
+        """Return 1 for each example: all of it is scored."""
+        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return which labels are predicted, [N, labels]."""

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from tasks.config import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import multilabel
-from tasks.evaluation.judging import Kept, Split
+from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Floats, Metric, mean, ratio
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
 
 

@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
-from tasks.evaluation.judging import Kept, Split, quarters
+from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
 from tasks.models.features import input_arrays, targets
 from tasks.models.forward import Call
@@ -91,6 +92,10 @@ class Judge:
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the outputs with the true numbers."""
         return Predictions(kept["outputs"].astype(np.float64), self.truth)
+
+    def extents(self, predictions: Predictions) -> Floats:
+        """Return 1 for each example: all of it is scored."""
+        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the outputs, rounded to multiples of `SAME` standard deviations of the target."""

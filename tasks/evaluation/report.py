@@ -14,10 +14,12 @@ from tasks.config.task import TASKS
 from tasks.data import open_snapshot
 from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, robustness, slices
 from tasks.evaluation.intervals import BCA, LEVEL, SEED, flat, intervals
-from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, names_of, run_model
+from tasks.evaluation.judging import Judge, Kept, examples_of, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
+from tasks.models.usage import Usage
 from tasks.store.files import pretty
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     sample: dict[str, Any] = {}
     decision = decisions.Decision()
     metric, higher = primary_metric(task)
+    usage = Usage.of_model(model.path)
     for split in SPLITS:
         examples = SnapshotSplit(snapshot.path, records.path, split)
         judge = make_judge(task, examples, config, loss)
@@ -69,6 +72,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         details, figures = judge.details(predictions), judge.figures(predictions)
         splits[split] = {
             "examples": judge.examples,
+            **_seen(usage, judge, examples),
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),
             **slices.measured(judge, task, examples, predictions, decision, config),
@@ -105,6 +109,18 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         bench.staging.put(decisions.FILE, pretty(decision.as_json()))
     bench.staging.put("report.json", pretty(report))
     return Outcome(counts=counts, statistics={"metrics": flattened})
+
+
+def _seen(usage: Usage, judge: Judge, split: SnapshotSplit) -> dict[str, Any]:
+    """Return the field `seen`: how many examples the model, or what it began from, was trained, stopped or chosen on,
+    by use; nothing where it was on none, as is usual for a test split."""
+    if split.name != PICTURED:
+        return {}
+    used = {use: int(examples_of(judge, rows).sum()) for use, rows in usage.used(split.hashes()).items()}
+    found: dict[str, Any] = {use: count for use, count in used.items() if count}
+    if usage.unknown:
+        found["unknown"] = list(usage.unknown)
+    return {"seen": found} if found else {}
 
 
 def read_kept(report: Report, split: str, judge: Judge) -> Kept:

@@ -20,9 +20,10 @@ from tasks.data.reading import RecordsReader
 from tasks.data.transforms.columns import typed
 from tasks.errors import Failed, Refused
 from tasks.evaluation.intervals import difference
-from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, run_model
+from tasks.evaluation.judging import Judge, Kept, run_model
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.probes import FIELD, KINDS, Change, changed_by, column_kinds
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.features import Arrays, model_inputs
 from tasks.models.forward import Call, Examples
 

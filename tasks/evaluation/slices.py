@@ -17,7 +17,8 @@ from tasks.evaluation import columns, fairness, primary_metric, worst_slices
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import interval_of
-from tasks.evaluation.judging import Judge, SnapshotSplit
+from tasks.evaluation.judging import Judge
+from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.thresholds import USUAL
 
 NUMBER = ".example"

@@ -1,7 +1,9 @@
 """Sequence tagging: the class of each token of a row, such as its part of speech, or the entity that it is a part of.
 
 The examples are sequences, as the tokens of one are not independent. Every metric is a function of sums over them, so
-that padding counts nowhere, and a sequence counts with its tokens or entities.
+that padding counts nowhere, and a sequence counts with its tokens or entities. Tokens past the length that a model
+reads have no answer, which is wrong: models of several lengths are judged on the same tokens. Only the loss is without
+them.
 """
 
 from __future__ import annotations
@@ -16,25 +18,31 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, UNTAGGED
+from tasks.data.snapshots.tags import CUT as OF_CUT
+from tasks.data.snapshots.tags import padded_tags
 from tasks.errors import Failed
 from tasks.evaluation import pictures
 from tasks.evaluation.classification import by_class
 from tasks.evaluation.entities import Entities, Scheme, scheme_of
-from tasks.evaluation.judging import Kept, Split, quarters
+from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.language_model import nats
 from tasks.evaluation.metrics import Floats, Metric, ratio
+from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
 from tasks.models.features import classes, input_arrays
 from tasks.models.forward import Call
 
 Tags = npt.NDArray[np.int32]
 
+CUT = -2
+"""The predicted class of a token past the length that a model reads."""
+
 WITHOUT_ENTITIES = "the classes are not O, B-… and I-…, so that there are no entities"
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicted and true class numbers, int32 [N, length], `UNTAGGED` after the last token."""
+    """Predicted and true class numbers, int32 [N, length], `UNTAGGED` after the last token; `CUT` is none of them."""
 
     tags: Tags
     labels: Tags
@@ -52,6 +60,11 @@ class Predictions:
     def tokens(self) -> Floats:
         """The number of tokens, float64 [N]."""
         return self.real.sum(axis=1).astype(np.float64)
+
+    @property
+    def read(self) -> Floats:
+        """The number of tokens that the model reads, float64 [N]."""
+        return (self.real & (self.tags != CUT)).sum(axis=1).astype(np.float64)
 
     @cached_property
     def scheme(self) -> Scheme:
@@ -83,7 +96,8 @@ def token_counts(predictions: Predictions) -> Floats:
         return np.bincount(rows * width + numbers, minlength=count * width).reshape(count, width)
 
     right = tags == labels
-    parts = [by_sequence(row[right], tags[right]), by_sequence(row, tags), by_sequence(row, labels)]
+    known = tags != CUT
+    parts = [by_sequence(row[right], tags[right]), by_sequence(row[known], tags[known]), by_sequence(row, labels)]
     return np.concatenate(parts, axis=1).astype(np.float64)
 
 
@@ -117,10 +131,10 @@ def share_of(*places: int) -> Callable[[Floats], Floats]:
 
 
 def loss(predictions: Predictions) -> Floats:
-    """Return nats and tokens of each sequence, [N, 2]: their ratio is the loss of training."""
+    """Return nats and tokens that are read of each sequence, [N, 2]: their ratio is the loss of training."""
     if predictions.nats is None:
         return np.full((len(predictions.labels), 2), np.nan)
-    return np.stack([predictions.nats.sum(axis=1, dtype=np.float64), predictions.tokens], axis=-1)
+    return np.stack([predictions.nats.sum(axis=1, dtype=np.float64), predictions.read], axis=-1)
 
 
 OF_ENTITIES = {
@@ -149,10 +163,13 @@ class Judge:
         self.split, self.config = split, config
         self.names = classes(split.features)
         self.inputs = input_arrays(split.features, split.arrays)
-        self.labels = np.asarray(split.arrays[LABEL][:], np.int32)
-        self.real = self.labels != UNTAGGED
-        self.examples = len(self.labels)
-        self.outputs = self.labels.shape[1] * len(self.names)
+        read = np.asarray(split.arrays[LABEL][:], np.int32)
+        self.examples, self.length = read.shape
+        self.cut: int = split.features[LABEL].get(OF_CUT, {}).get(split.name, 0)
+        whole = split.tags() if self.cut else []
+        self.labels = padded_tags(whole, max(map(len, whole))) if whole else read
+        self.read = self.labels[:, : self.length] != UNTAGGED
+        self.outputs = self.length * len(self.names)
         self.of_entities = scheme_of(self.names) is not None
         left_out = () if self.of_entities else tuple(OF_ENTITIES)
         self.metrics = {name: metric for name, metric in METRICS.items() if name not in left_out}
@@ -162,24 +179,31 @@ class Judge:
     @property
     def baselines(self) -> dict[str, float]:
         """Macro F1 of always predicting the most frequent class of these tokens."""
-        most = np.bincount(self.labels[self.real]).argmax()
-        always = np.where(self.real, most, UNTAGGED).astype(np.int32)
+        real = self.labels != UNTAGGED
+        most = np.bincount(self.labels[real]).argmax()
+        always = np.where(real, most, UNTAGGED).astype(np.int32)
         return {"majority_macro_f1": METRICS["macro_f1"](Predictions(always, self.labels, tuple(self.names)))}
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the most probable class of each token, int32 [rows, length], and its nats, float32 [rows, length]."""
-        labels, real = (each[start : start + len(outputs)] for each in (self.labels, self.real))
-        tags = np.where(real, outputs.argmax(axis=-1), UNTAGGED).astype(np.int32)
+        labels, read = (each[start : start + len(outputs), : self.length] for each in (self.labels, self.read))
+        most = np.where(read, outputs.argmax(axis=-1), UNTAGGED).astype(np.int32)
         losses = nats(outputs, np.maximum(labels, 0).astype(np.int64))
-        return {"tags": tags, "nats": np.where(real, losses, np.float32(0))}
+        return {"tags": most, "nats": np.where(read, losses, np.float32(0))}
 
     def predictions(self, kept: Kept) -> Predictions:
-        """Combine the predicted with the true classes."""
-        return Predictions(np.asarray(kept["tags"]), self.labels, tuple(self.names), kept.get("nats"))
+        """Combine the predicted with the true classes; those of tokens that are cut are unknown."""
+        answers = np.where(self.labels != UNTAGGED, CUT, UNTAGGED).astype(np.int32)
+        answers[:, : self.length] = kept["tags"]
+        return Predictions(answers, self.labels, tuple(self.names), kept.get("nats"))
+
+    def extents(self, predictions: Predictions) -> Floats:
+        """Return 1 for each sequence: all of it is scored."""
+        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """Return the most probable class of every token, [tokens]."""
-        return kept["tags"][self.real]
+        """Return the most probable class of every token that is read, [tokens]."""
+        return kept["tags"][self.read]
 
     def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
         """Return nothing: there are no yes-or-no decisions."""
@@ -192,19 +216,17 @@ class Judge:
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return the numbers of tokens and of those that are cut, precision, recall and F1 of each class and each type
         of entities, and the sequences with the most wrong tokens."""
-        cut = self.split.features[LABEL].get("cut", {}).get(self.split.name, 0)
         entities = {"entities": by_type(predictions)} if self.of_entities else {"without_entities": WITHOUT_ENTITIES}
-        labels, tags = (each[self.real] for each in (self.labels, predictions.tags))
         return {
-            "tokens": int(self.real.sum()),
-            "cut": cut,
-            "classes": by_class(labels, tags, self.names),
+            "tokens": int(predictions.tokens.sum()),
+            "cut": self.cut,
+            "classes": by_class(predictions.labels[predictions.real], predictions.tags[predictions.real], self.names),
             **entities,
             "sequences": self._most_wrong(predictions),
         }
 
     def _most_wrong(self, predictions: Predictions) -> list[dict[str, Any]]:
-        wrong = ((predictions.tags != self.labels) & self.real).sum(axis=1)
+        wrong = ((predictions.tags != predictions.labels) & predictions.real).sum(axis=1)
         rows = np.lexsort((np.arange(len(wrong)), -wrong))[: self.config.most_wrong]
         rows = rows[wrong[rows] > 0]
         return [
@@ -217,9 +239,9 @@ class Judge:
         return quarters(predictions.tokens, "{} tokens".format, ",.0f")
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
-        """Plot the confusion matrix of the tokens."""
-        labels, tags = (each[self.real] for each in (self.labels, predictions.tags))
-        return {"confusion": pictures.confusion(labels, tags, self.names, self.split.name)}
+        """Plot the confusion matrix of the tokens that are read."""
+        labels, answers = (each[:, : self.length][self.read] for each in (predictions.labels, predictions.tags))
+        return {"confusion": pictures.confusion(labels, answers, self.names, self.split.name)}
 
     def show(self, call: Call) -> dict[str, Any]:
         """Return nothing: a tagger generates nothing."""

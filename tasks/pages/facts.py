@@ -14,6 +14,7 @@ from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes
 from tasks.display.words import baselines, describe, describe_search, noun, one, score
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
+from tasks.models.usage import USES
 from tasks.runs import judgement
 from tasks.runs.runs import Run
 from tasks.training.seeds import Choice, choice_of
@@ -176,6 +177,17 @@ class Facts:
         beside = ", ".join(filter(None, (few, self.balance, baselines(self.metrics))))
         return f"test {score(self.metrics, name)}" + (f" ({beside})" if beside else "")
 
+    @property
+    def seen(self) -> str:
+        """Whether the test examples were seen before, as text: by the model or by what it began from."""
+        found = self.report["splits"]["test"].get("seen", {}) if self.report else {}
+        counts = [f"{use} on {found[use]:,}" for use in USES if use in found]
+        if counts:
+            return f", of which it, or what it began from, was {' and '.join(counts)}"
+        if "unknown" in found:
+            return f" not seen in its own training, and perhaps in that of {', '.join(found['unknown'])}"
+        return " not seen in training"
+
     def few(self, count: int) -> str:
         """Return why there is no 95 % interval for so few examples."""
         if count == 1:
@@ -233,7 +245,7 @@ class Facts:
                 line += f", the best of {len(self.trials.trials)} trials"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]
-                line += f", reaches {self.score} on {unseen:,} {self.judged} not seen in training"
+                line += f", reaches {self.score} on {unseen:,} {self.judged}{self.seen}"
             sentences.append(line)
         elif snapshot is not None:
             sentences.append(f"{describe(snapshot)}: {source}, ready for training")

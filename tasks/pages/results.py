@@ -137,7 +137,8 @@ def examples(after: Facts, pair: Pair | None) -> Examples | None:
     old, new = (each.values[name][:, 0] > 0 for each in pair)
     records = after.one("records")
     assert records is not None
-    keys = _keys(records, "test")
+    of_split = _keys(records, "test")
+    keys = [of_split[place] for place in pair[1].places]
     return Examples(
         [keys[row] for row in np.flatnonzero(~old & new)],
         [keys[row] for row in np.flatnonzero(old & ~new)],
@@ -160,7 +161,9 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     if pair[0].metrics[metric].share:
         by += " and McNemar's test"
     between = (change.difference.low, change.difference.high)
-    return Row(name, a, b, b - a, *ends, between, change.more_than_noise, by, change.same)
+    if count < max(pair[0].total, pair[1].total):
+        by += ", those that both have"
+    return Row(name, a, b, change.difference.value, *ends, between, change.more_than_noise, by, change.same)
 
 
 def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
@@ -174,14 +177,16 @@ def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
 
 
 def pair(before: Facts, after: Facts, split: str) -> Pair | None:
-    """Return the contributions of both runs by example; None if the examples differ or were deleted."""
-    records = [facts.one("records") for facts in (before, after)]
-    if before.config.model.task != after.config.model.task or records[0] is None or records[1] is None:
-        return None
-    if not _same_examples(records[0], records[1], split):
+    """Return the contributions of both runs on the examples that both have; None where these are none, or too few of
+    another split, or were deleted."""
+    if before.config.model.task != after.config.model.task:
         return None
     first, second = (contributions(facts, split, after.config.evaluate) for facts in (before, after))
-    return None if first is None or second is None else (first, second)
+    if first is None or second is None:
+        return None
+    both = paired.aligned(first, second)
+    common = len(both[1])
+    return both if common >= min(MIN_EXAMPLES, first.total, second.total) and common else None
 
 
 def contributions(facts: Facts, split: str, config: EvaluateConfig | None = None) -> paired.Contributions | None:
@@ -198,19 +203,6 @@ def contributions(facts: Facts, split: str, config: EvaluateConfig | None = None
         return paired.contributions(facts.config.model.task, split, model, config or facts.config.evaluate)
     except (OSError, Failed):
         return None
-
-
-def _same_examples(before: Artifact, after: Artifact, split: str) -> bool:
-    """Return whether a split has the same examples in the same order in both records."""
-    if before.digest == after.digest:
-        return True
-    if before.manifest["counts"].get(split) != after.manifest["counts"].get(split):
-        return False
-    contents = [dict(records.manifest["inputs"]["sources"]) for records in (before, after)]
-    keys = [_keys(records, split) for records in (before, after)]
-    return keys[0] == keys[1] and all(
-        key in contents[0] and contents[0][key] == contents[1].get(key) for key in keys[0]
-    )
 
 
 def _keys(records: Artifact, split: str) -> list[str]:

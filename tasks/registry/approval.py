@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Release, Report
 from tasks.errors import Refused
 from tasks.evaluation import primary_metric
-from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion, with_gates
-from tasks.evaluation.metrics import Floats
+from tasks.evaluation.gates import Promotion, promotion, with_gates
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
 from tasks.runs.audit import Audit, Decision, Entry
@@ -42,12 +41,18 @@ class Ruling:
     """The reason that a person gave; None for the gate."""
     tags: dict[str, str] = field(default_factory=dict)
 
-    def release(self, name: str, registered: Registered, changed: bool, awaits: str | None = None) -> Release:
-        """Return the result of `promote`."""
+    approvable: bool = False
+    """Whether a person may release the version although it could not be compared."""
+
+    def release(self, name: str, registered: Registered, changed: bool, run: str, awaits: str | None = None) -> Release:
+        """Return the result of `promote` in a run."""
         verdict = f"{name} version {registered.version}: {self.verdict}"
         if awaits is not None:
             verdict += f"; to approve: millrace approve {awaits} --reason TEXT"
-        return Release(name, registered.version, self.alias, registered.export, verdict, changed, awaits)
+        if self.approvable:
+            verdict += f"; to release it all the same: millrace approve {run} --reason TEXT"
+        made = Release(name, registered.version, self.alias, registered.export, verdict, changed, awaits)
+        return replace(made, approvable=self.approvable)
 
 
 def promoted(gate: Promotion) -> Ruling:
@@ -62,22 +67,24 @@ def hold(why: str) -> Ruling:
 
 def failed(gate: Promotion) -> Ruling:
     """Return the ruling on a version that failed its gate."""
-    return hold(gate.text if not gate.comparable else f"candidate only: {gate.text}")
+    if not gate.approvable:
+        return hold(gate.text if not gate.comparable else f"candidate only: {gate.text}")
+    return replace(hold(gate.text), tags=_compared(gate), approvable=True)
 
 
 def awaiting(gate: Promotion, run: str) -> Ruling:
-    """Return the ruling on a version that awaits approval; its tags store the champion of the comparison."""
-    tags = {
-        "millrace.approval": "pending",
-        "millrace.approval_run": run,
-        "millrace.against": gate.against or "none",
-        "millrace.against_score": repr(gate.before),
-    }
+    """Return the ruling on a version that awaits approval."""
+    tags = {"millrace.approval": "pending", "millrace.approval_run": run, **_compared(gate)}
     return Ruling("await", CANDIDATE, f"awaits approval, with {gate.text}", tags=tags)
 
 
+def _compared(gate: Promotion) -> dict[str, str]:
+    """Return the champion of a comparison and its result, for the tags of a version that a person may decide on."""
+    return {"millrace.against": gate.against or "none", "millrace.compared": gate.text}
+
+
 def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
-    """Return the ruling of a person on a version that passed its gate."""
+    """Return the ruling of a person on a version that passed its gate, or could not be compared."""
     word = WORD[decision.accepted]
     tags = {
         "millrace.approval": word,
@@ -89,7 +96,8 @@ def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
     }
     by = (decision.who, decision.known, decision.reason, tags)
     if decision.accepted:
-        return Ruling("approve", CHAMPION, f"champion, with {gate.text}; approved by {decision.by}", *by)
+        word = "with" if gate.comparable else "though"
+        return Ruling("approve", CHAMPION, f"champion, {word} {gate.text}; approved by {decision.by}", *by)
     return Ruling("reject", CANDIDATE, f"rejected by {decision.by}; {gate.text}", *by)
 
 
@@ -163,7 +171,8 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
     """Apply a person's decision to a run that awaits approval, and end the run: registry, audit log, folder.
 
     If the champion of the comparison was replaced since, the version is compared with the present one, also by
-    `promote.gates`, and the gate may fail. The caller holds the locks of the run and of the registry.
+    `promote.gates`, and the gate may fail. Where it cannot be compared with that one, the person is told so first, and
+    a second approval releases it. The caller holds the locks of the run and of the registry.
 
     Raises:
         Refused: the run awaits no approval, its version was deleted, or the scores are of other records or another
@@ -175,9 +184,11 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
     registered = _waiting(client, run, decision)
     release_json = json.loads((run.folder / "release.json").read_bytes())
     judged: dict[str, Any] = {name: release_json[name] for name in ("gates",) if name in release_json}
-    if registered.approval == "pending":
+    if registered.approval == "pending" or (release_json.get("approvable") and _is_open(registered)):
         gate = _compare(client, run, registered, decision)
-        ruling = ruling_of(gate, decision, run.run_id) if gate.passed or not decision.accepted else failed(gate)
+        shown = registered.tags["millrace.against"] == (gate.against or "none")
+        decides = gate.passed or (gate.approvable and shown) or not decision.accepted
+        ruling = ruling_of(gate, decision, run.run_id) if decides else failed(gate)
         carry_out(client, run, registered, ruling)
         if gate.gates:
             judged["gates"] = [verdict.as_json() for verdict in gate.gates]
@@ -185,19 +196,26 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
                 client.set_tag(run.record["mlflow_run_id"], tag, value)
     else:  # decided by a command that was killed, or by the gate of a later run
         ruling = Ruling("", CHAMPION if registered.approval == "approved" else CANDIDATE, registered.gate)
-    made = ruling.release(run.record["name"], registered, changed=True)
+    made = ruling.release(run.record["name"], registered, changed=True, run=run.run_id)
     write(run.folder / "release.json", pretty({**release_json, **asdict(made), **judged}))
     approved = made.alias == CHAMPION
     run.note(exit_code=0 if approved else 3, status="completed" if approved else "rejected")
     return made
 
 
+def _is_open(registered: Registered) -> bool:
+    """Return whether nobody was asked about a version, or the question has lapsed."""
+    return registered.approval in (None, "lapsed")
+
+
 def _waiting(client: MlflowClient, run: Run, decision: Decision) -> Registered:
-    """Return the version that awaits the approval of this run, or was decided without an update of the run."""
+    """Return the version that awaits the approval of this run, or could not be compared in it, or was decided without
+    an update of the run."""
     from tasks.registry import registry
 
     verb, name, status = "approve" if decision.accepted else "reject", run.record["name"], run.record["status"]
-    rule, path = f"{verb} needs a run that awaits approval", run.folder / "release.json"
+    rule = f"{verb} needs a run that awaits approval, or whose verdict is not comparable"
+    path = run.folder / "release.json"
     if not path.exists():
         raise Refused(run.run_id, f"{status}, without a release", rule, "see `millrace show RUN`")
     release_json = json.loads(path.read_bytes())
@@ -207,6 +225,9 @@ def _waiting(client: MlflowClient, run: Run, decision: Decision) -> Registered:
         again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
         raise Refused(run.run_id, f"{which} is not in the registry", rule, f"register it again with {again}")
     asked, state = registered.tags.get("millrace.approval_run"), registered.approval
+    decided = asked == run.run_id and state == WORD[decision.accepted]  # by a command that was killed
+    if release_json.get("approvable") and status == "rejected" and (_is_open(registered) or decided):
+        return registered
     if state == "pending" and asked != run.run_id:
         rule = "the decision is made on the run that asked first"
         raise Refused(run.run_id, f"{which} awaits the approval of {asked}", rule, f"use millrace {verb} {asked}")
@@ -222,38 +243,38 @@ def _waiting(client: MlflowClient, run: Run, decision: Decision) -> Registered:
 
 def _compare(client: MlflowClient, run: Run, registered: Registered, decision: Decision) -> Promotion:
     """Return the result of the gate, for an approval against the present champion."""
-    from tasks.registry import noise, registry
+    from tasks.registry import comparison, registry
 
-    champion = registry.aliased(client, run.record["name"], CHAMPION)
-    now, asked = (champion.version if champion else "none"), registered.tags["millrace.against"]
-    again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
-    present: Champion | None = None
-    reference: dict[str, Floats] = {}
-    # The gates have compared by example with the champion of then.
-    promote, require, gates = run.config.promote, "not_worse", run.config.promote.gates
+    name, tags = run.record["name"], registered.tags
+    champion = registry.aliased(client, name, CHAMPION)
+    now, asked = (champion.version if champion else "none"), tags["millrace.against"]
     if now == asked or not decision.accepted:  # a rejection needs no comparison
-        gates = ()
-        if asked != "none":
-            present = Champion(asked, registered.metric, float(registered.tags["millrace.against_score"]))
-    elif champion is not None:
-        if champion.metric != registered.metric:
-            saw = f"{judged_by(now, champion.metric)}, this one by {registered.metric}: not comparable"
-            remedy = f"run millrace rollback {run.record['name']} first, or reject this version"
-            raise Refused(run.run_id, saw, "scores are comparable by the same metric only", remedy)
+        passed = registered.approval == "pending"
+        return Promotion(passed, tags["millrace.compared"], None if asked == "none" else asked, None, passed)
+    again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
+    promote, beside, present = run.config.promote, None, None
+    if champion is not None:
+        why = ""
         if champion.scored_on != registered.scored_on:
             saw = f"the champion is version {now} now, evaluated on other records or up to another rank"
             raise Refused(
                 run.run_id, saw, "scores are comparable on the same records only", f"compare them with {again}"
             )
-        reference = noise.of_champion(champion, run)
-        present = Champion(now, champion.metric, champion.score, noise.change(reference, run))
-        require = promote.require
+        users = comparison.users(client, run.store, name, registered, champion)
+        if isinstance(users, str):
+            why = users
+        elif (found := comparison.by_report(champion, run)) is not None:
+            beside = comparison.compared(*found, users, now, Facts(run).judged)
+        present = comparison.champion_of(champion, registered.metric, run, beside, why)
     _, higher_is_better = primary_metric(run.config.model.task)
-    gate = promotion(registered.metric, registered.score, present, promote.margin, higher_is_better, require=require)
-    if not gates:
+    gate = promotion(
+        registered.metric, registered.score, present, promote.margin, higher_is_better, require=promote.require
+    )
+    if not promote.gates:
         return gate
     report = Facts(run).one(Report.kind)
     if not isinstance(report, Report):
         saw = f"the champion is version {now} now, and the report of this version is not in the store"
         raise Refused(run.run_id, saw, "promote.gates judge it again by its report", f"make it with {again}")
-    return with_gates(gate, noise.judge(run, report, gates, None if champion is None else now, reference))
+    against = None if champion is None else now
+    return with_gates(gate, comparison.judge(run, report, promote.gates, against, beside))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import Config, PromoteConfig
@@ -14,7 +15,7 @@ from tasks.config.task import TASKS
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary_metric
-from tasks.evaluation.gates import Champion, promotion, with_gates
+from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.metrics import Floats
 from tasks.registry import approval
 from tasks.runs.audit import Audit
@@ -27,6 +28,8 @@ from tasks.tracking.outage import machine_error, reason
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+    from tasks.evaluation.paired import Contributions
+    from tasks.registry.comparison import Compared
     from tasks.registry.registry import Registered
 
 CONNECT_SECONDS = 120.0
@@ -93,7 +96,7 @@ def _decide(
     records: Records,
     config: PromoteConfig,
 ) -> Release:
-    from tasks.registry import noise, registry
+    from tasks.registry import comparison, registry
 
     run, name = attempt.run, attempt.config.name
     registry.finish(client, Audit(run.home))
@@ -121,15 +124,15 @@ def _decide(
         number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
         registered = registry.version(client, name, number)
         assert registered is not None
-    current_champion: Champion | None = None
-    reference: dict[str, Floats] = {}
+    beside, present = None, None
     if champion:
-        current_champion, reference = _champion_on(attempt, client, champion, records, metric)
+        beside, why = _beside(attempt, client, registered, champion, records)
+        present = comparison.champion_of(champion, metric, run, beside, why)
     baselines = TASKS[attempt.config.model.task].baselines_in(report.metrics) if config.baseline else {}
-    gate = promotion(metric, score, current_champion, config.margin, higher_is_better, baselines, config.require)
+    gate = promotion(metric, score, present, config.margin, higher_is_better, baselines, config.require)
     if config.gates:
         against = champion.version if champion else None
-        gate = with_gates(gate, noise.judge(run, report, config.gates, against, reference))
+        gate = with_gates(gate, comparison.judge(run, report, config.gates, against, beside))
         attempt.shipper.tags(tags_of({"promote": [verdict.as_json() for verdict in gate.gates]}))
     required = config.approval == "required"
     ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
@@ -137,7 +140,7 @@ def _decide(
     run.lock.check(run.run_id)
     changed = approval.carry_out(client, run, registered, ruling) or registered.decided(run.run_id)
     awaits = approval.awaited_run(registered, run) if ruling.action == "await" else None
-    made = ruling.release(name, registered, changed, awaits)
+    made = ruling.release(name, registered, changed, run.run_id, awaits)
     return replace(made, gates=tuple(verdict.as_json() for verdict in gate.gates))
 
 
@@ -146,21 +149,43 @@ def _rank(config: Config) -> str:
     return str(config.evaluate.at) if "evaluate.at" in TASKS[config.model.task].options else ""
 
 
-def _champion_on(
-    attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str
-) -> tuple[Champion, dict[str, Floats]]:
-    """Return the champion with its score on these records, the registered one or a new one for other records or another
-    rank; and its contributions to each metric by example, as far as they are known."""
-    from tasks.registry import noise
+def _beside(
+    attempt: Attempt, client: MlflowClient, version: Registered, champion: Registered, records: Records
+) -> tuple[Compared | None, str]:
+    """Return a version and the champion on the test examples of these records; or why they cannot be compared.
 
-    if champion.metric != metric or champion.scored_on == (records.digest, _rank(attempt.config)):
-        reference = noise.of_champion(champion, attempt.run)
-        change = noise.change(reference, attempt.run) if champion.metric == metric else None
-        return Champion(champion.version, champion.metric, champion.score, change), reference
+    The champion's contributions are those of its own report where that is of the same records; otherwise it is scored
+    again, and where that is not possible compared by its own report on the examples that both have.
+    """
+    from tasks.pages.facts import Facts
+    from tasks.registry import comparison
+
+    users = comparison.users(client, attempt.store, attempt.config.name, version, champion)
+    if isinstance(users, str):
+        return None, users
+    found = None
+    if champion.scored_on == (records.digest, _rank(attempt.config)):
+        found = comparison.by_report(champion, attempt.run)
+    if found is None:
+        found = _again(attempt, client, champion, records) or comparison.by_report(champion, attempt.run)
+    if found is None:
+        return None, f"champion version {champion.version} cannot be scored on these records"
+    return comparison.compared(*found, users, champion.version, Facts(attempt.run).judged), ""
+
+
+def _again(
+    attempt: Attempt, client: MlflowClient, champion: Registered, records: Records
+) -> tuple[Contributions, dict[str, Floats]] | None:
+    """Return the contributions of the run's model, and the champion's as it is scored on these records."""
+    from tasks.pages import results
+    from tasks.pages.facts import Facts
+
+    own = results.contributions(Facts(attempt.run), "test")
     scores = _score_again(attempt, client, champion, records)
-    reference = noise.scored(scores["contributions"], attempt.run) if "contributions" in scores else {}
-    score = scores.get(metric.removeprefix("test/"), math.nan)
-    return Champion(champion.version, champion.metric, score, noise.change(reference, attempt.run)), reference
+    if own is None or not scores:
+        return None
+    alike = np.flatnonzero(own.extents == np.asarray(scores["extents"]))
+    return own.at(alike), {name: np.asarray(each)[alike] for name, each in scores["contributions"].items()}
 
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records) -> dict[str, Any]:

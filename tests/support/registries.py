@@ -7,10 +7,16 @@ import shutil
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from tasks.artifacts import Export, Records, Report
+import numpy as np
+
+from tasks.artifacts import Export, Records
 from tasks.config.load import load
+from tasks.evaluation.gates import Beside, Champion
+from tasks.evaluation.intervals import Interval
+from tasks.evaluation.paired import Change
 from tasks.registry import registry
 from tasks.runs.audit import Audit, Decision
 from tasks.runs.home import Home
@@ -18,10 +24,23 @@ from tasks.runs.runs import Run, opened
 from tasks.stage import releasing
 from tasks.store.files import pretty, write
 from tasks.tracking.runs import connect
+from tests.support import versions
 from tests.support.homes import DIGITS
 
 YES, NO = Decision(True, "ada", "as stated", "looked at"), Decision(False, "bob", "system user", "too slow")
-EXPORT = "{:064d}"
+METRIC = "test/accuracy"
+
+
+def export_of(number: int) -> str:
+    """The digest of an export."""
+    return versions.digest(Export, str(number))
+
+
+def champion_beside(before: float, after: float, change: Change | None = None, metric: str = METRIC) -> Champion:
+    """Version 1 as champion, compared on 100 examples; by default the difference may be noise."""
+    if change is None:
+        change = Change(Interval(after - before, after - before - 9, after - before + 9), False, same=False)
+    return Champion("1", metric, before, Beside(before, after, change, 100))
 
 
 class AtPromote:
@@ -29,6 +48,7 @@ class AtPromote:
 
     def __init__(self, run: Run, workbench: Any = None) -> None:
         self.run, self.config, self.store, self.workbench = run, run.config, run.store, workbench
+        self.shipper = SimpleNamespace(tags=lambda tags: None)
 
     def decision_on(self, export: str) -> Decision | None:
         return None
@@ -72,13 +92,13 @@ class RegistryHome:
         self, run: Run, number: int, score: float, records: str = "R", metric: str = "test/accuracy"
     ) -> registry.Registered:
         """The version of an export."""
-        if registry.find(self.client, "digits", EXPORT.format(number)) is None:
+        if registry.find(self.client, "digits", export_of(number)) is None:
             if not self.client.search_registered_models("name = 'digits'"):
                 self.client.create_registered_model("digits")
-            tags = {"export": EXPORT.format(number), "run": run.run_id, "records": records, "score": repr(score)}
+            tags = {"export": export_of(number), "run": run.run_id, "records": records, "score": repr(score)}
             named = {f"millrace.{name}": value for name, value in {**tags, "metric": metric}.items()}
             self.client.create_model_version("digits", f"file:///nowhere/{number}", tags=named)
-        version_now = registry.find(self.client, "digits", EXPORT.format(number))
+        version_now = registry.find(self.client, "digits", export_of(number))
         assert version_now is not None
         return version_now
 
@@ -91,22 +111,29 @@ class RegistryHome:
         margin: float = 0,
         workbench: Any = None,
         baselines: dict[str, float] | None = None,
+        trained: np.ndarray | None = None,
     ) -> str:
-        """As `promote` does it, by its own decision, with an export that is registered; the run's last status."""
-        metric = "test/" + releasing.primary_metric(run.config.model.task)[0]
-        if isinstance(records, str):
-            records = Records(records, self.home.root, "records")
-        self.register(run, number, score, records.digest, metric)
-        report = self.home.root / f"report-{number}"
-        report.mkdir(exist_ok=True)
-        write(report / "manifest.json", pretty({"statistics": {"metrics": {metric: score, **(baselines or {})}}}))
+        """As `promote` does it, by its own decision, with an export that is registered; the run's last status.
+
+        Args:
+            trained: hashes of rows that the model was trained on.
+        """
+        task = run.config.model.task
+        metric = "test/" + releasing.primary_metric(task)[0]
+        of_records = records if isinstance(records, str) else records.digest
+        self.register(run, number, score, of_records, metric)
+        examples = versions.ROWS if isinstance(records, str) else records.manifest["counts"]["test"]
+        metrics = {metric: score, **(baselines or {})}
+        report = versions.evaluated(run.store, task, of_records, score, metrics, examples)
+        run.made("evaluate", report, 0.0)
+        export = versions.exported(run.store, str(number), trained)
         made = releasing._decide(
             AtPromote(run, workbench),  # type: ignore[arg-type]
             self.client,
             "",
-            Export(EXPORT.format(number), self.home.root, "export"),
-            Report("0" * 64, report, "report"),
-            records,
+            export,
+            report,
+            Records(records, self.home.root, "records") if isinstance(records, str) else records,
             run.config.promote.model_copy(update={"margin": margin}),
         )
         write(run.folder / "release.json", pretty({**vars(made)}))

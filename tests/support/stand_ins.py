@@ -6,7 +6,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.paired import Contributions
 from tasks.tuning.table import COMPLETE, Trial
+
+SHARE = Metric(lambda values: values, mean, share=True)
 
 
 def trial(number: int, value: float | None, **more: Any) -> Trial:
@@ -18,6 +24,21 @@ def trial(number: int, value: float | None, **more: Any) -> Trial:
 def facts(**more: Any) -> Any:
     """The facts of a run that has neither a report nor any artifact."""
     return SimpleNamespace(**{"report": None, "one": lambda kind: None, **more})
+
+
+def contributions(identities: Any = None, **values: Any) -> Contributions:
+    """Contributions to shares, [N, 1], of examples whose rows have the hashes 0 to N - 1."""
+    count = len(next(iter(values.values())))
+    numbers = np.arange(count, dtype=np.uint64)
+    return Contributions(
+        metrics=dict.fromkeys(values, SHARE),
+        values=values,
+        identities=numbers if identities is None else np.asarray(identities, np.uint64),
+        extents=np.ones(count),
+        rows=lambda hashes: np.isin(numbers, hashes),
+        places=np.arange(count),
+        total=count,
+    )
 
 
 def variant(name: str, metrics: dict[str, float], **statistics: Any) -> Any:

@@ -12,6 +12,8 @@ from tasks.config import MlpModel, TrainConfig
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig
+from tasks.data import snapshots
+from tasks.data.sources.row_hashes import hashes_of
 from tasks.processes.workbench import Workbench
 from tasks.training.ledger import LEDGER
 
@@ -31,6 +33,11 @@ CONFIG = TrainConfig(
 FILES = ("model.keras", "model.weights.h5", "architecture.json", "state/state.npz", LEDGER)
 
 
+def write_hashes(bench: Workbench, split: str, count: int) -> None:
+    """A hash of each of `count` records, as none of another split has it."""
+    snapshots.write_hashes(bench, hashes_of([f"{split} {number}".encode() for number in range(count)]), split)
+
+
 def write_snapshot(bench: Workbench) -> Outcome:
     """Ten training images of two classes, in the layout of contract 7."""
     random = np.random.default_rng(1)
@@ -46,6 +53,7 @@ def write_snapshot(bench: Workbench) -> Outcome:
             buffer = io.BytesIO()
             np.save(buffer, array)
             bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+        write_hashes(bench, split, count)
     features = {
         "image": {"dtype": "uint8", "shape": [4, 4, 1]},
         "label": {"dtype": "int64", "shape": [], "classes": ["even", "odd"]},
