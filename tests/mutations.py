@@ -242,12 +242,12 @@ FIRST = [
     ),
     Mutation(
         "tasks/data/assignment.py",
-        '        named = np.array([word not in (b"", b"nan") for word in words], bool)\n',
-        '        named = np.array([word != b"" for word in words], bool)\n',
-        "test_convert_split.py::test_rows_whose_number_of_a_group_is_missing_are_no_group",
+        "    if word.decode() in number.MISSING:\n",
+        '    if word.decode() == "":\n',
+        "test_convert_split.py test_convert_stays.py",
         (
-            "With a numeric source.group, all rows whose group is missing (NaN) count as one group and land "
-            "in one split together."
+            "With a numeric source.group, all rows whose group is a text that means a missing number count as one"
+            " group and land in one split together."
         ),
     ),
     Mutation(
@@ -837,17 +837,10 @@ FIRST = [
     ),
     Mutation(
         "tasks/pages/results.py",
-        (
-            "    return keys[0] == keys[1] and all(\n"
-            "        key in contents[0] and contents[0][key] == contents[1].get(key) for key in keys[0]\n"
-            "    )\n"
-        ),
-        "    return keys[0] == keys[1]\n",
-        "test_page_shows_all.py::test_test_files_of_one_name_are_the_same_where_their_content_is",
-        (
-            "`millrace diff` compares two runs pair by pair although the test files of the same names have "
-            "other contents."
-        ),
+        "    both = paired.aligned(first, second)\n",
+        "    both = first, second\n",
+        "test_page_shows_all.py test_page_unequal_parts.py test_convert_stays.py",
+        "`millrace diff` compares two runs pair by pair although their test examples are others.",
     ),
     Mutation(
         "tasks/processes/fork_server.py",
@@ -982,9 +975,9 @@ FIRST = [
     ),
     Mutation(
         "tasks/runs/runs.py",
-        "    last = _last_of(home, identity)\n    return None if last",
+        "    last = _last_of(runs, identity)\n    return None if last",
         (
-            "    left = (row for row in rows(home) if row.identity == identity and row.exit_code not in FINISHED)\n"
+            "    left = (row for row in runs if row.identity == identity and row.exit_code not in FINISHED)\n"
             "    last = next(left, None)\n    return None if last"
         ),
         "test_run_bookkeeping.py",
@@ -1640,8 +1633,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/data/sorting.py",
-        "places(keys[:, 0], self._config.split_seed)",
-        "places(keys[:, 0], 0)",
+        "places(keys, self._config.split_seed)",
+        "places(keys, 0)",
         "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
         "records.split_seed does not change the order within a split.",
     ),
@@ -1978,8 +1971,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/data/sources/class_folders.py",
-        "paths.__getitem__, splits)",
-        "self._paths.__getitem__, splits)",
+        "paths.__getitem__, splits, hashes_of(read))",
+        "self._paths.__getitem__, splits, hashes_of(read))",
         "test_source_parts.py",
         "A bad image of a later piece is named as another file.",
     ),
@@ -2368,6 +2361,83 @@ FIRST = [
         "test_transform_fitting.py",
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
+    Mutation(
+        "tasks/data/sources/row_hashes.py",
+        "        parts += [binary_of(marks.view(np.uint8).reshape(rows, 8)), cells]\n",
+        "        parts += [cells]\n",
+        "test_convert_stays.py",
+        "Rows that differ only in where a cell ends, or in a missing cell, have one hash.",
+    ),
+    Mutation(
+        "tasks/data/ties.py",
+        "for name in (ROW, CONTENT[1], CONTENT[0])])]",
+        "for name in (SPLIT, CONTENT[1], CONTENT[0])])]",
+        "test_convert_stays.py test_convert_duplicates.py",
+        "Copies have the first split by name, not that of the smallest hash.",
+    ),
+    Mutation(
+        "tasks/data/assignment.py",
+        '    if not value or abs(value.adjusted()) > LONGEST:\n        return word if value else b"0"\n',
+        "    return word\n",
+        "test_convert_stays.py test_convert_split.py",
+        "Groups 7 and 7.0 are two, and may be in two splits.",
+    ),
+    Mutation(
+        "tasks/models/usage.py",
+        "        rows = {use: np.union1d(self.rows[use], other.rows[use]) for use in USES}\n",
+        "        rows = dict(self.rows)\n",
+        "test_model_usage.py",
+        "A model that continues another one does not say what that one was trained on.",
+    ),
+    Mutation(
+        "tasks/training/starting.py",
+        "    folders = [model.path for model in (base, start) if model is not None]\n",
+        "    folders = [model.path for model in (start,) if model is not None]\n",
+        "test_model_usage.py",
+        "A continued model does not say what its base was trained on.",
+    ),
+    Mutation(
+        "tasks/registry/comparison.py",
+        "    unused = ~np.logical_or.reduce(list(masks.values()))\n",
+        "    unused = np.ones(len(own), bool)\n",
+        "test_promote_approval.py test_convert_stays.py",
+        "A model is judged on rows that it was trained on.",
+    ),
+    Mutation(
+        "tasks/registry/comparison.py",
+        "    if beside.left_out and len(before) < MIN_EXAMPLES:\n",
+        "    if beside.left_out and len(before) < 1:\n",
+        "test_promote_approval.py",
+        "One test example that neither model has used decides which is the champion.",
+    ),
+    Mutation(
+        "tasks/evaluation/gates.py",
+        "        return not self.comparable and all(verdict.passed or verdict.compares for verdict in self.gates)\n",
+        "        return not self.comparable\n",
+        "test_promote_approval.py",
+        "A person may release a version that a gate refused, where it cannot be compared with the champion.",
+    ),
+    Mutation(
+        "tasks/registry/approval.py",
+        "(gate.approvable and shown)",
+        "gate.approvable",
+        "test_promote_approval.py",
+        "An approval releases a version against a champion that nobody has seen it beside.",
+    ),
+    Mutation(
+        "tasks/stage/releasing.py",
+        '    alike = np.flatnonzero(own.extents == np.asarray(scores["extents"]))\n',
+        "    alike = np.arange(len(own.extents))\n",
+        "test_promote_edges.py test_export_unequal_parts.py test_settings_reach_their_use.py",
+        "A champion that reads other parts of the texts is compared by the ratio of different bytes.",
+    ),
+    Mutation(
+        "tasks/evaluation/tagging.py",
+        "        answers = np.where(self.labels != UNTAGGED, CUT, UNTAGGED).astype(np.int32)\n",
+        "        answers = self.labels.copy()\n",
+        "test_evaluate_tagging.py",
+        "Tokens that a tagger does not read count as right.",
+    ),
 ]
 
 SECOND = [
@@ -2562,8 +2632,8 @@ SECOND = [
     ),
     Mutation(
         "tasks/data/assignment.py",
-        "        return np.where(named[numbers], of_groups[numbers], alone)\n",
-        "        return of_groups[numbers]\n",
+        "        return np.where(alone, rows, digests(words)[:, 0][numbers]), alone\n",
+        "        return digests(words)[:, 0][numbers], alone\n",
         "test_convert_split.py test_convert_parts.py test_convert_duplicates.py",
         "All rows without a group go to one and the same split.",
     ),
@@ -2584,10 +2654,10 @@ SECOND = [
     Mutation(
         "tasks/data/guess/splits.py",
         (
-            '    found = choose(contents_of(source, train), [{"train": 1 - share, "validation": share}]) if'
+            '    found = choose(hashes_of(source, train), [{"train": 1 - share, "validation": share}]) if'
             " few else (None, 0)\n"
         ),
-        '    found = choose(contents_of(source), [{"train": 1 - share, "validation": share}]) if few else (None, 0)\n',
+        '    found = choose(hashes_of(source), [{"train": 1 - share, "validation": share}]) if few else (None, 0)\n',
         "test_init_guesses.py test_init_sources.py test_init_tables.py test_init_presets.py",
         (
             "The split seed in the preset is chosen by examples of all splits, so that validation, a part of"
@@ -2708,8 +2778,8 @@ SECOND = [
     ),
     Mutation(
         "tasks/registry/approval.py",
-        "        require = promote.require\n",
-        '        require = "not_worse"\n',
+        "promote.margin, higher_is_better, require=promote.require\n",
+        "promote.margin, higher_is_better\n",
         "test_promote_approval.py test_promote_edges.py",
         (
             "An approval that is given after the champion was replaced ignores promote.require: better: a"
@@ -3977,9 +4047,9 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/registry/noise.py",
-        "    return {} if pair is None else pair[0].values\n",
-        "    return {} if pair is None else pair[1].values\n",
+        "tasks/registry/comparison.py",
+        "    return None if pair is None else (pair[1], pair[0].values)\n",
+        "    return None if pair is None else (pair[1], pair[1].values)\n",
         "test_settings_reach_their_use.py",
         (
             "A new version is compared with itself instead of the champion: the change is always 0, and every"

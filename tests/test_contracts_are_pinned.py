@@ -20,6 +20,7 @@ from tests.support.fields import facts, fields
 from tests.support.golden import pinned
 from tests.support.homes import ROOT, CommandHome
 
+USAGE = ("usage/usage.json", "usage/trained.npy", "usage/chosen.npy")
 FILES = {
     "records": {
         "manifest.json",
@@ -28,10 +29,12 @@ FILES = {
         "label.labels.txt",
         "digits-SPLIT.tfrecord-N-of-N",
         "index/digits-SPLIT.tfrecord-N-of-N.npy",
+        "rows/digits-SPLIT.tfrecord-N-of-N.npy",
     },
     "snapshot": {
         "manifest.json",
         *(f"SPLIT/{name}-N-of-N.npy" for name in ("image", "label", "origin", "pieces")),
+        "SPLIT/records.npy",
         "transform/transform.json",
         *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "decoding", "image", "values")),
     },
@@ -40,6 +43,7 @@ FILES = {
         "model.keras",
         "model.weights.h5",
         "architecture.json",
+        *USAGE,
         "state/state.npz",
         "state/ledger.jsonl",
     },
@@ -63,6 +67,7 @@ FILES = {
         "manifest.json",
         "README.md",
         "golden.npz",
+        *USAGE,
         *(f"{name}/variant.json" for name in ("saved_model", "litert", "int8_dynamic")),
         *(f"{name}/model.tflite" for name in ("litert", "int8_dynamic")),
         "saved_model/saved_model/saved_model.pb",

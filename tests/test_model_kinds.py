@@ -39,7 +39,7 @@ from tasks.exporting.litert import LiteRT
 from tasks.models import build, forward, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
-from tests.support.tiny import CONFIG
+from tests.support.tiny import CONFIG, write_hashes
 from tests.support.training import raise_conflict
 
 ROWS = 48
@@ -120,6 +120,7 @@ def write(bench: Workbench, features: dict[str, Any]) -> Outcome:
             buffer = io.BytesIO()
             np.save(buffer, values)
             bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+        write_hashes(bench, split, count)
     return Outcome(counts=counts, features=features)
 
 

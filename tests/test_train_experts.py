@@ -27,7 +27,7 @@ from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow.added_losses import weighted_sum
 from tasks.training.fit import fit
 from tests.support.homes import STDLIB_LM
-from tests.support.tiny import CONFIG
+from tests.support.tiny import CONFIG, write_hashes
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [17], "vocabulary": 20, "bos": 19}}
 MODEL = TransformerModel(width=16, layers=2, heads=2, hidden=8, experts=4, experts_per_token=1)
@@ -48,6 +48,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publ
             buffer = io.BytesIO()
             np.save(buffer, values)
             bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+        write_hashes(bench, split, count)
     made: Snapshot = publish(Snapshot, bench, Outcome(counts=counts, features=FEATURES))
     return made
 
