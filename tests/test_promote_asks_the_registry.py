@@ -231,6 +231,7 @@ def test_a_champion_of_other_records_is_scored_on_the_new_ones(finished: Command
         answer = home.here("run", "pipeline", DIGITS, *SMALL, *flags)
         assert answer.code == 3, answer.stderr
         verdict = json.loads((home.root / "runs" / answer.json["run_id"] / "release.json").read_bytes())["verdict"]
-        assert " of champion version 1 (" in verdict, verdict
+        assert " against 0." in verdict and " of champion version 1 on " in verdict, verdict
+        assert " test examples are in the train split of champion version 1" in verdict, "where this seed moves them"
         assert "warning" not in answer.stderr
         shutil.rmtree(home.root / "store/export" / Path(champion["path"]).name, ignore_errors=margin == "0.99")

@@ -346,7 +346,7 @@ def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(
     assert list(shown["ledgers"]) == ["seed_0", "seed_1"]
     assert "mean over 2 seeds, 95 % t interval: validation accuracy" in whole("show", record["run_id"]).stdout
     page = (whole.root / "runs" / record["run_id"] / "page.html").read_text()
-    assert "Over 2 seeds" in page and "loss, train, by seed" in page and "of each seed, 1,099 examples" in page
+    assert "Over 2 seeds" in page and "loss, train, by seed" in page and "of each seed, 1,075 examples" in page
     folder = whole.root / "runs" / record["run_id"]
     assert whole("board", record["run_id"], "--json").json["folder"] == str(folder), "that of all seeds"
     facts = Facts(resolve_run(Home(whole.root), record["run_id"]))
