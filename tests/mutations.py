@@ -2654,10 +2654,13 @@ SECOND = [
     Mutation(
         "tasks/data/guess/splits.py",
         (
-            '    found = choose(hashes_of(source, train), [{"train": 1 - share, "validation": share}]) if'
+            '    found = choose(deciding_hashes(source, train), [{"train": 1 - share, "validation": share}]) if'
             " few else (None, 0)\n"
         ),
-        '    found = choose(hashes_of(source), [{"train": 1 - share, "validation": share}]) if few else (None, 0)\n',
+        (
+            '    found = choose(deciding_hashes(source), [{"train": 1 - share, "validation": share}]) if'
+            " few else (None, 0)\n"
+        ),
         "test_init_guesses.py test_init_sources.py test_init_tables.py test_init_presets.py",
         (
             "The split seed in the preset is chosen by examples of all splits, so that validation, a part of"

@@ -307,3 +307,7 @@ def test_bytes_of_a_value_are_those_of_any_equal_one() -> None:
     different: list[Any] = [1, 1.0, "1", b"1", True, None, [1], [[1]], {"a": 1}, np.ones(1), np.ones(1, np.float32)]
     assert len({bytes_of(value) for value in different}) == len(different)
     assert bytes_of(object()) == bytes_of(object()), "whose text has an address"
+    import tensorflow as tf
+
+    tensors = [tf.constant([1.0, 2.0]), tf.constant([1.0, 3.0])]
+    assert bytes_of(tensors[0]) == bytes_of(tensors[0].numpy()) != bytes_of(tensors[1])

@@ -25,7 +25,7 @@ from tasks.data.guess.splits import (
     SHARES,
     Splits,
     choose,
-    hashes_of,
+    deciding_hashes,
     keep_splits,
     shares_of_text,
 )
@@ -241,7 +241,7 @@ def test_of_few_examples_in_train_the_seed_leaves_some_for_validation(first: int
     kept = keep_splits(source, ("train", "test"), 200)
     assert kept is not None
     shares = {"train": 1 - RecordsConfig().validation_share, "validation": RecordsConfig().validation_share}
-    contents = hashes_of(source, ["train"])
+    contents = deciding_hashes(source, ["train"])
     assert len(contents) == 10 and choose(contents, [shares]) == (shares, kept.seed)
     assert np.bincount(split_numbers(contents, shares, kept.seed), minlength=2).all()
 

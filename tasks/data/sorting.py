@@ -25,7 +25,7 @@ from tasks.data.kinds import category, kind_of, tags
 from tasks.data.near import ASIDE, compared
 from tasks.data.rules import Rules
 from tasks.data.sources import Piece, Rows, Source
-from tasks.data.sources.row_hashes import hashes_of_columns
+from tasks.data.sources.row_hashes import hashes_of, hashes_of_rows
 from tasks.data.split import digests, places
 from tasks.store.staging import TEMPORARY, Staging
 
@@ -169,10 +169,8 @@ class Sorter:
         table = self._typed(raw, one_chunk(rows.keys), bad)
         official = self._column(self._split, raw, bad) if self._split else rows.splits and one_chunk(rows.splits)
         self._rules.check(table, _but(table.num_rows, bad), bad)
-        contents, keys = self._contents(table), digests([key.encode() for key in table[KEY].to_pylist()])[:, 0]
-        hashes = keys if self._key else rows.hashes
-        if hashes is None:
-            hashes = hashes_of_columns(raw, table.num_rows)
+        contents, keys = self._contents(table), hashes_of([key.encode() for key in table[KEY].to_pylist()])
+        hashes = hashes_of_rows(rows, raw, keys if self._key else None)
         numbers, tied = self._assignment.numbers(table, raw, hashes, official, bad)
         good = _but(table.num_rows, bad)
         kept = self._rules.keep(table, good)

@@ -20,7 +20,7 @@ from tasks.data.features import Feature, of_role
 from tasks.data.kinds import category, kind_of
 from tasks.data.sorting import one_chunk
 from tasks.data.sources import Rows, open_source
-from tasks.data.sources.row_hashes import hashes_of_columns
+from tasks.data.sources.row_hashes import hashes_of, hashes_of_rows
 from tasks.data.split import SPACE, Hashes, bounds, digests, split_numbers
 from tasks.errors import Refused
 
@@ -64,7 +64,7 @@ def draw_splits(
         count: the number of examples; of many their number serves in place of their hash, as any uniform one does.
         exact: whether it is known, so that few examples can be read.
     """
-    hashes = hashes_of(source) if exact and count < FEW_EXAMPLES else _numbers(count)
+    hashes = deciding_hashes(source) if exact and count < FEW_EXAMPLES else _numbers(count)
     found = choose(hashes, shares)
     if found is None:
         rule = "train, validation and test need one each, of different content"
@@ -91,7 +91,7 @@ def keep_splits(source: dict[str, Any], names: Collection[str], count: int, exac
     said += f"; {share:.0%} of train becomes validation"
     train = [name for name, split in meant.items() if split == "train"]
     few = exact and count < FEW_EXAMPLES
-    found = choose(hashes_of(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
+    found = choose(deciding_hashes(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
     if found is None:
         raise Refused("PATH", "too few examples in train", "validation is a part of it", "add examples")
     return Splits(None, found[1], official, said)
@@ -104,7 +104,7 @@ def shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
-def hashes_of(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
+def deciding_hashes(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
     """Return the hash that decides the split of each example, copies together, as a conversion does.
 
     Args:
@@ -121,7 +121,7 @@ def hashes_of(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
         for rows in opened.read(piece):
             if len(rows.keys):
                 raw = {name: one_chunk(values) for name, values in rows.columns.items()}
-                hashes, alone = assignment.hashes(raw, _own(rows, raw, features))
+                hashes, alone = assignment.hashes(raw, hashes_of_rows(rows, raw, _keys(raw, features)))
                 splits = rows.columns[column] if column else rows.splits
                 taken = _given(rows) if splits is None or not only else np.isin(splits.to_pylist(), list(only))
                 contents = _contents(raw, of_role(features, "input"))
@@ -152,12 +152,12 @@ def choose(hashes: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[str
     return None
 
 
-def _own(rows: Rows, raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
-    """Return the hash of each row itself: of its named key, or of all that the source has of it."""
-    if key := next(iter(of_role(features, "key")), None):
-        texts = category.typed(COLUMN, raw[key], 0).values
-        return digests([text.encode() for text in texts.to_pylist()])[:, 0]
-    return hashes_of_columns(raw, len(rows.keys)) if rows.hashes is None else rows.hashes
+def _keys(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes | None:
+    """Return a hash of the key of each row; None where none is named."""
+    name = next(iter(of_role(features, "key")), None)
+    if name is None:
+        return None
+    return hashes_of([text.encode() for text in category.typed(COLUMN, raw[name], 0).values.to_pylist()])
 
 
 def _contents(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ import pyarrow.types as pt
 from tasks.data.encoding import Encoded, binary_of, join, lengths_of, values_of
 from tasks.data.split import Hashes, digests
 
+if TYPE_CHECKING:
+    from tasks.data.sources import Rows
+
 WRITTEN = (int, Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, PurePath)
 """Types whose text is the value."""
 
@@ -29,6 +32,18 @@ WRITTEN = (int, Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.
 def hashes_of(contents: Sequence[bytes]) -> Hashes:
     """Return a 64-bit BLAKE2b hash of each row's bytes, uint64 [n]."""
     return digests(contents)[:, 0]
+
+
+def hashes_of_rows(rows: Rows, columns: Mapping[str, pa.Array], keys: Hashes | None) -> Hashes:
+    """Return the hash by which each row is recognised, uint64 [rows]: of its key, or of all that the source has of it.
+
+    Args:
+        columns: those of `rows`.
+        keys: hashes of the keys; None where no key is named.
+    """
+    if keys is not None:
+        return keys
+    return hashes_of_columns(columns, len(rows.keys)) if rows.hashes is None else rows.hashes
 
 
 def hashes_of_columns(columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> Hashes:
@@ -48,7 +63,7 @@ def hashes_of_columns(columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: i
 
 
 def bytes_of(value: Any) -> bytes:
-    """Return bytes that are equal where two values are: of scalars, arrays, lists, and dicts in any order.
+    """Return bytes that are equal where two values are: of scalars, arrays and tensors, lists, and dicts in any order.
 
     Of a value of another type they have the name of the type alone, as its text may be another in each process.
     """
@@ -73,6 +88,8 @@ def bytes_of(value: Any) -> bytes:
         return b"d" + _framed([part for pair in pairs for part in pair])
     if isinstance(value, WRITTEN):
         return b"w" + str(value).encode()
+    if hasattr(value, "__array__"):  # a tensor
+        return bytes_of(np.asarray(value))
     return b"o" + f"{type(value).__module__}.{type(value).__qualname__}".encode()
 
 
