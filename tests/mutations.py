@@ -2412,7 +2412,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/gates.py",
-        "        return not self.comparable and all(verdict.passed or verdict.compares for verdict in self.gates)\n",
+        "        return not self.comparable and not any(verdict.refuses for verdict in self.gates)\n",
         "        return not self.comparable\n",
         "test_promote_approval.py",
         "A person may release a version that a gate refused, where it cannot be compared with the champion.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -347,6 +348,34 @@ def test_a_gate_that_said_no_stays_no(registry_home: RegistryHome) -> None:
     registry_home.promote(below, 3, 0.5, baselines={"test/majority_accuracy": 0.6})
     with pytest.raises(Refused, match="approve needs a run that awaits approval"):
         approval.settle(registry_home.client, Run(registry_home.home, below.folder), YES)
+
+
+@pytest.mark.parametrize(
+    ("compares", "word", "approvable"),
+    [
+        (True, gates.FAIL, False),
+        (True, gates.UNDECIDED, True),
+        (True, gates.PASS, True),
+        (False, gates.FAIL, False),
+        (False, gates.UNDECIDED, False),
+        (False, gates.PASS, True),
+    ],
+)
+def test_a_gate_that_compares_keeps_out_only_where_it_could(compares: bool, word: str, approvable: bool) -> None:
+    """The metric that decides is another one, and that of the gate is known of both: its no stays no."""
+    verdict = gates.Verdict("quality", 0.5, 0.1, word, "", compares=compares)
+    for others in ((), (gates.Verdict("other", 0.0, 0.1, gates.PASS, ""),)):
+        gate = gates.Promotion(False, "", "1", 0.8, comparable=False, gates=(verdict, *others))
+        assert gate.approvable is approvable
+        assert not replace(gate, comparable=True).approvable
+
+
+def test_weights_from_elsewhere_are_named_in_the_verdict(registry_home: RegistryHome) -> None:
+    registry_home.promote(registry_home.run(1, required=False), 1, 0.8, unknown=["file w.npz"])
+    registry_home.promote(registry_home.run(2, required=False), 2, 0.9, unknown=["file w.npz", "file a.npz"])
+    assert "; not known: what file a.npz, file w.npz was trained on" in registry_home.tags("2")["gate"]
+    registry_home.promote(registry_home.run(3, required=False), 3, 0.9)
+    assert "not known" in registry_home.tags("3")["gate"], "the champion began from them"
 
 
 def test_an_export_that_does_not_say_what_it_has_used_is_not_comparable(registry_home: RegistryHome) -> None:

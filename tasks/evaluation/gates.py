@@ -39,6 +39,11 @@ class Verdict:
         """Whether the value is within the limit."""
         return self.verdict == PASS
 
+    @property
+    def refuses(self) -> bool:
+        """Whether it keeps a version out also where the champion cannot be compared with."""
+        return self.verdict == FAIL or (self.verdict == UNDECIDED and not self.compares)
+
     def as_json(self) -> dict[str, Any]:
         """Return it for records and pages; `value` is null where it is not finite."""
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
@@ -99,6 +104,8 @@ class Beside:
     examples: int
     left_out: str = ""
     """How many others are left out and why, in words; empty where none is."""
+    unknown: str = ""
+    """Weights that one of them began from whose examples are not known, in words; empty where there are none."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ class Promotion:
     @property
     def approvable(self) -> bool:
         """Whether a person may release it although it did not pass: it could not be compared, and nothing said no."""
-        return not self.comparable and all(verdict.passed or verdict.compares for verdict in self.gates)
+        return not self.comparable and not any(verdict.refuses for verdict in self.gates)
 
 
 def promotion(
@@ -175,6 +182,8 @@ def promotion(
         spoken += f"; {beside.after:.4f}"
         where = f" on {beside.examples:,} that neither has used"
         by += f"; {beside.left_out}"
+    if beside.unknown:
+        by += f"; not known: what {beside.unknown} was trained on"
     text = f"{spoken} against {beside.before:.4f} of champion version {against}{where} ({by}{_noise(beside.change)})"
     significant = beside.change.more_than_noise
     differs = significant and ahead > 0 if require == "better" else not (significant and ahead < 0)

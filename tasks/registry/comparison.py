@@ -45,6 +45,8 @@ class Compared:
     """Those that neither model, nor what it began from, has used."""
     left_out: str = ""
     """How many are left out, and why, in words; empty where none is."""
+    unknown: str = ""
+    """Weights that one of them began from whose examples are not known, in words; empty where there are none."""
 
     def of(self, name: str) -> tuple[Floats, Floats] | None:
         """Return the contributions of the champion and of the run's model to a metric on the unused examples; None
@@ -78,7 +80,8 @@ def compared(
     left_out = [(count, where) for where, count in counts.items() if count]
     of_all = f" of {own.total:,} test {counted} are"
     words = [f"{count:,}{'' if number else of_all} {where}" for number, (count, where) in enumerate(left_out)]
-    return Compared(own, reference, unused, ", ".join(words))
+    unknown = sorted({what for usage in users.values() for what in usage.unknown})
+    return Compared(own, reference, unused, ", ".join(words), ", ".join(unknown))
 
 
 def champion_of(registered: Registered, metric: str, run: Run, beside: Compared | None, why: str = "") -> Champion:
@@ -100,7 +103,7 @@ def champion_of(registered: Registered, metric: str, run: Run, beside: Compared 
     of_metric = beside.own.metrics[name]
     first, second = (float(of_metric.value(each.mean(axis=0))) for each in (before, after))
     change = paired.change(of_metric, before, after, run.config.evaluate.resamples)
-    found = Beside(first, second, change, len(before), beside.left_out)
+    found = Beside(first, second, change, len(before), beside.left_out, beside.unknown)
     return Champion(version, registered.metric, registered.score, found)
 
 

@@ -112,11 +112,13 @@ class RegistryHome:
         workbench: Any = None,
         baselines: dict[str, float] | None = None,
         trained: np.ndarray | None = None,
+        unknown: Sequence[str] = (),
     ) -> str:
         """As `promote` does it, by its own decision, with an export that is registered; the run's last status.
 
         Args:
             trained: hashes of rows that the model was trained on.
+            unknown: weights that it began from, in words.
         """
         task = run.config.model.task
         metric = "test/" + releasing.primary_metric(task)[0]
@@ -126,7 +128,7 @@ class RegistryHome:
         metrics = {metric: score, **(baselines or {})}
         report = versions.evaluated(run.store, task, of_records, score, metrics, examples)
         run.made("evaluate", report, 0.0)
-        export = versions.exported(run.store, str(number), trained)
+        export = versions.exported(run.store, str(number), trained, unknown)
         made = releasing._decide(
             AtPromote(run, workbench),  # type: ignore[arg-type]
             self.client,

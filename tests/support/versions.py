@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,12 +99,13 @@ def hashes(records: str, rows: Any) -> np.ndarray:
     return hashes_of([f"{records} {row}".encode() for row in rows])
 
 
-def exported(store: Store, name: str, trained: np.ndarray | None = None) -> Export:
-    """An export that says that it was trained on some rows; on none of them by default."""
+def exported(store: Store, name: str, trained: np.ndarray | None = None, unknown: Sequence[str] = ()) -> Export:
+    """An export that says that it was trained on some rows, on none of them by default; `unknown`: what it began
+    from."""
     rows = np.zeros(0, np.uint64) if trained is None else trained
 
     def used(staging: Staging) -> None:
-        Usage({TRAINED: np.sort(rows), CHOSEN: np.zeros(0, np.uint64)}).write(staging)
+        Usage({TRAINED: np.sort(rows), CHOSEN: np.zeros(0, np.uint64)}, tuple(unknown)).write(staging)
 
     made = publish(store, Export, name, {"README.md": b"made by hand"}, {}, also=used)
     assert isinstance(made, Export)
