@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tasks.config.model_methods import Prune
 from tasks.config.stored import PreparedModel
 from tasks.data import open_snapshot
 from tasks.models.usage import CHOSEN, TRAINED, Usage
+from tasks.pages.facts import Facts
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.starting import usage_before
@@ -107,3 +109,21 @@ def test_usage_is_sorted_and_has_each_row_once(tmp_path: Path) -> None:
     assert again is not None and as_lists(again) == as_lists(both)
     assert (tmp_path / "usage/trained.npy").stat().st_size == 128 + 3 * 8
     assert Usage.read(tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, " not seen in training"),
+        ({"trained": 1200}, ", of which it, or what it began from, was trained on 1,200"),
+        ({"trained": 3, "chosen": 2}, ", of which it, or what it began from, was trained on 3 and chosen on 2"),
+        ({"unknown": ["file w.npz"]}, " not seen in its own training, and perhaps in that of file w.npz"),
+        (
+            {"chosen": 2, "unknown": ["a", "b"]},
+            ", of which it, or what it began from, was chosen on 2; not known: what a, b was trained on",
+        ),
+    ],
+)
+def test_a_page_says_where_test_examples_were_seen_before(found: dict[str, Any] | None, said: str) -> None:
+    facts: Any = SimpleNamespace(report={"splits": {"test": {} if found is None else {"seen": found}}})
+    assert Facts.seen.fget(facts) == said  # type: ignore[attr-defined]

@@ -182,10 +182,12 @@ class Facts:
         """Whether the test examples were seen before, as text: by the model or by what it began from."""
         found = self.report["splits"]["test"].get("seen", {}) if self.report else {}
         counts = [f"{use} on {found[use]:,}" for use in USES if use in found]
+        unknown = ", ".join(found.get("unknown", ()))
         if counts:
-            return f", of which it, or what it began from, was {' and '.join(counts)}"
-        if "unknown" in found:
-            return f" not seen in its own training, and perhaps in that of {', '.join(found['unknown'])}"
+            not_known = f"; not known: what {unknown} was trained on" if unknown else ""
+            return f", of which it, or what it began from, was {' and '.join(counts)}{not_known}"
+        if unknown:
+            return f" not seen in its own training, and perhaps in that of {unknown}"
         return " not seen in training"
 
     def few(self, count: int) -> str:
