@@ -19,12 +19,12 @@ from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, TARGET
 from tasks.data.order import splitmix64
 from tasks.data.sources.row_hashes import hashes_of
+from tasks.data.split import Hashes
 from tasks.evaluation.intervals import LEVEL, Interval, difference
 from tasks.evaluation.judging import Judge, examples_of, make_judge
 from tasks.evaluation.metrics import Floats, Metric
 from tasks.evaluation.splits import SnapshotSplit
 
-Hashes = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 

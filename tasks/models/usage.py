@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.data.pipeline import SnapshotReader
+from tasks.data.split import Hashes
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 
@@ -28,8 +29,6 @@ DESCRIPTION = "usage.json"
 TRAINED, CHOSEN = "trained", "chosen"
 USES = {TRAINED: "train", CHOSEN: "validation"}
 """The split of records behind each use."""
-
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

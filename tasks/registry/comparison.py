@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tasks.artifacts import Report
 from tasks.config.gates import AbsoluteGate, PromoteGate
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 
-Mask = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Compared:
@@ -41,7 +38,7 @@ class Compared:
     """Of the run's model."""
     reference: Mapping[str, Floats]
     """The champion's contributions to each metric on the same examples, as far as they are known."""
-    unused: Mask
+    unused: paired.Mask
     """Those that neither model, nor what it began from, has used."""
     left_out: str = ""
     """How many are left out, and why, in words; empty where none is."""
