@@ -36,6 +36,11 @@ def records(home: Home, number: int) -> str:
         return str(claim.publish(inputs, Outcome(counts={}), {"run": "r"}))
 
 
+def in_order(home: Home) -> list[str]:
+    """Names of the artifacts as gc looks at them: by the second of their making, and then by digest."""
+    return [f"{each.kind}/{each.digest}" for each in Store(home.store).artifacts()]
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").make()
@@ -60,7 +65,9 @@ def just_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
 
 def test_what_a_run_has_just_recorded_stays(home: Home, just_before_the_lock: Callable) -> None:
     """An artifact, the staging of one, and a study."""
-    wanted, unwanted = sorted((records(home, 1), records(home, 2)))  # it is looked at first
+    for number in (1, 2):
+        records(home, number)
+    wanted, unwanted = in_order(home)  # it is looked at first
     run = run_of(home, 1, exit_code=None)
     home.studies.mkdir(exist_ok=True)
     for name in ("wanted", "unwanted"):
@@ -83,7 +90,9 @@ def test_what_a_run_has_recorded_that_began_after_the_others_were_read_stays(
     goes_on: str, home: Home, just_before_the_lock: Callable
 ) -> None:
     """The second artifact is wanted when the first was looked at already, by a run that was marked as running since."""
-    first, second = sorted((records(home, 1), records(home, 2)))
+    for number in (1, 2):
+        records(home, number)
+    first, second = in_order(home)
     old, newest = run_of(home, 1), run_of(home, 2)
     old.note_attempt(prefect_flow_run_id="f")
     happened: list[str] = []
@@ -133,7 +142,7 @@ def test_a_collection_lists_all_that_it_drops_with_its_bytes_and_a_dry_run_drops
     """Damaged goods, artifacts, studies and staging, each in one order."""
     for number in (1, 2):
         records(home, number)
-    artifacts = [f"{each.kind}/{each.digest}" for each in Store(home.store).artifacts()]
+    artifacts = in_order(home)
     for name in ("b", "a"):
         for folder in (f".damaged/{name}", f".staging/model/{name}", f".staging/export/{name}"):
             (home.store / folder / "in").mkdir(parents=True)
