@@ -22,7 +22,7 @@ def pipeline(config: Config) -> Release:
     """Make a release from raw data: convert, snapshot, train, evaluate, compress, export, promote."""
     records = convert(config.source, config.records)
     examples = snapshot(records, config.snapshot)
-    model = train(examples, config.model, config.train, config.seed)
+    model = train(examples, config.model, config.train, config.seed, config.evaluate)
     report = evaluate(model, examples, config.evaluate)
     variants = compress(
         model, examples, report, config.compress, config.evaluate, config.export, config.train, config.seed

@@ -19,5 +19,5 @@ def training(config: Config) -> Report:
     """Make a model and its report from raw data: convert, snapshot, train, evaluate."""
     records = convert(config.source, config.records)
     examples = snapshot(records, config.snapshot)
-    model = train(examples, config.model, config.train, config.seed)
+    model = train(examples, config.model, config.train, config.seed, config.evaluate)
     return evaluate(model, examples, config.evaluate)

@@ -74,7 +74,7 @@ def compress(
     if config.search is not None:
         from tasks.compression.searching import space
 
-        tried = space(task, config)
+        tried = space(task, config, evaluate.primary_of(task)[0])
         searched = search(
             config.search,
             identities.search(model, report, tried, task, config, evaluate),

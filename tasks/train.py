@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config import ModelConfig, TrainConfig
+from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
 from tasks.stage import identities
 from tasks.stage.beginnings import base_model, initial_model
 from tasks.stage.self_tests import check_strategy
@@ -13,7 +13,7 @@ LEDGER = "state/ledger.jsonl"
 
 
 @verb
-def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int) -> Model:
+def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int, evaluate: EvaluateConfig) -> Model:
     """Train a Keras model on the train split, from the last checkpoint of an earlier attempt if there is one.
 
     The order of examples, the initial weights and dropout are functions of (seed, step): after a kill at any moment the
@@ -37,9 +37,9 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     return run_stage(
         "train",
         Model,
-        identities.choice(trained, examples, model, config, seed),
+        identities.choice(trained, examples, model, config, seed, evaluate),
         work="tasks.training.choosing:choose",
-        arguments=(list(trained.values()), examples, records, model, config, seed),
+        arguments=(list(trained.values()), examples, records, model, config, seed, evaluate),
     )
 
 

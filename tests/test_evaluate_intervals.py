@@ -11,7 +11,8 @@ from scipy import stats
 from tasks.evaluation import intervals as ours
 from tasks.evaluation import language_model
 from tasks.evaluation.intervals import interval_of, loss_bounds, resampled
-from tasks.evaluation.metrics import Floats, Metric, mean, ratio
+from tasks.evaluation.metrics import Metric, mean, ratio
+from tasks.evaluation.units import Floats
 
 Random = np.random.Generator
 IDENTITY = Metric(lambda values: values, mean)

@@ -218,7 +218,6 @@ def _trial_lines(run: Run) -> Iterator[str]:
 def _variant_lines(run: Run) -> Iterator[str]:
     """Yield the table of the variants, and the verdicts of their gates."""
     from tasks.display.variants import lines, verdicts
-    from tasks.evaluation import primary_metric
     from tasks.runs.judgement import read
 
     store, rows = Store(run.home.store), run.record["stages"].get("compress", [])
@@ -226,7 +225,7 @@ def _variant_lines(run: Run) -> Iterator[str]:
     variants = [each for each, row in zip(variants, rows, strict=True) if row["kind"] == "variant"]
     there = [variant for variant in variants if (variant.path / "manifest.json").exists()]
     judgement = read(run.folder) if rows else {}
-    for number, line in enumerate(lines(there, judgement, primary_metric(run.config.model.task)[0])):
+    for number, line in enumerate(lines(there, judgement, run.config.evaluate.primary_of(run.config.model.task)[0])):
         yield f"  {'' if number else 'variants':<10}{line}"
     for number, line in enumerate(verdicts(judgement)):
         yield f"  {'' if number else 'gates':<10}{line}"

@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Records, Snapshot
-from tasks.compression.methods import MIN_RESAMPLES
 from tasks.config import EvaluateConfig
 from tasks.data import open_snapshot
-from tasks.evaluation import primary_metric
-from tasks.evaluation.judging import Judge, Kept, compare, limit, make_judge, run_model
+from tasks.evaluation.judging import Judge, Kept, compare, contributions_of, limit, make_judge, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.litert import LiteRT
@@ -64,13 +62,14 @@ class Given:
     def lost(self, split: str, call: Call) -> float:
         """Return how much of the primary metric a form of the model loses against the float file on a split."""
         judge, reference = self._references[split]
-        return compare(self.task, judge, reference, run_model(judge, call, name=split).kept, MIN_RESAMPLES).loss
+        return compare(self.task, judge, reference, run_model(judge, call, name=split).kept, self.evaluate).loss
 
     def limit(self, split: str) -> float:
         """Return how much of the primary metric a model may lose by the quality gate, of its value on a split."""
         judge, reference = self._references[split]
-        metric = judge.metrics[primary_metric(self.task)[0]]
-        return limit(self.task, self.max_quality_loss, metric(judge.predictions(reference)))
+        name = self.evaluate.primary_of(self.task)[0]
+        metric, before = metric_of(judge, name), contributions_of(judge, reference, self.evaluate)[name]
+        return limit(self.task, metric, self.max_quality_loss, metric.of(before))
 
     @cached_property
     def _references(self) -> References:

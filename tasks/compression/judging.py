@@ -16,15 +16,15 @@ from tasks.compression.front import Point
 from tasks.compression.slowest import slowest_of
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.method import Method
-from tasks.config.task import TASKS
 from tasks.evaluation import gates, gating
 from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.gating import Subject, metrics_of
 from tasks.evaluation.gating.deciding import decide
 from tasks.evaluation.intervals import difference, interval_of
-from tasks.evaluation.metrics import Floats
 from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.own_metrics import MEAN
 from tasks.evaluation.report import read_slices
+from tasks.evaluation.units import UNITS, Floats, at
 from tasks.exporting import EVIDENCE, LITERT
 from tasks.runs.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
 
@@ -70,7 +70,7 @@ def judge(
             row.append(gates.parity(against["max_abs_difference"], against["largest"], config.max_difference))
         if form.methods:
             assert reference is not None
-            subject = subject_of(task, form, variant, reference, masks, latency, evaluate.resamples)
+            subject = subject_of(task, form, variant, reference, masks, latency, evaluate)
             row += [each for gate in config.gates for each in gating.find(gate, subject)]
             slices[variant.name] = by_slice(subject, masks)
         found.append(row)
@@ -91,7 +91,7 @@ def subject_of(
     reference: Variant,
     masks: Mapping[str, npt.NDArray[np.bool_]],
     latency: Mapping[str, Any],
-    resamples: int,
+    evaluate: EvaluateConfig,
 ) -> Subject:
     """Return what the gates judge of a compressed variant."""
     own, of_float = (each.manifest["statistics"] for each in (variant, reference))
@@ -108,10 +108,11 @@ def subject_of(
         values = {name: arrays[name] for name in arrays.files}
     return Subject(
         task=task,
+        primary=evaluate.primary_of(task),
         own=_under("own/", values),
         reference=_under("float/", values),
         against="the float model",
-        resamples=resamples,
+        units=values.get(UNITS),
         masks=masks,
         measures=measures,
         ratios=ratios,
@@ -121,14 +122,15 @@ def subject_of(
 
 def by_slice(subject: Subject, masks: Mapping[str, npt.NDArray[np.bool_]]) -> list[dict[str, Any]]:
     """Return the primary metric on slices, and what was lost against float (`loss`), each with its interval."""
-    name, higher_is_better = TASKS[subject.task].primary
-    metric, sign = metrics_of(subject.task)[name], 1 if higher_is_better else -1
+    name, higher_is_better = subject.primary
+    metric, sign = metrics_of(subject.task).get(name, MEAN), 1 if higher_is_better else -1
     before, after = subject.reference[name], subject.own[name]
     rows = []
     for where, mask in masks.items():
-        change = difference(metric, before[mask], after[mask], subject.resamples)
+        units = at(subject.units, mask)
+        change = difference(metric, before[mask], after[mask], units)
         low, high = sorted((-sign * change.low, -sign * change.high))
-        own = interval_of(metric, after[mask], subject.resamples).ends
+        own = interval_of(metric, after[mask], units).ends
         lost = {"value": -sign * change.value, "low": low, "high": high}
         rows.append({"slice": where, "examples": int(mask.sum()), **own, "loss": lost})
     return rows

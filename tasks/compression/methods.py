@@ -17,9 +17,6 @@ CALIBRATED = "train"
 CHOSEN = "validation"
 """The split that a method chooses on; the test split only judges."""
 
-MIN_RESAMPLES = 100
-"""Resamples where only the loss itself is needed, and no bounds."""
-
 
 class FileMethod(Protocol):
     """A module of `METHODS` whose method changes a LiteRT file."""

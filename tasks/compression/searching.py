@@ -84,9 +84,9 @@ class Space:
         return [self.chain({"model": on_model, "file": on_file}) for on_model in self.model for on_file in self.file]
 
 
-def space(task: str, config: CompressConfig) -> Space:
+def space(task: str, config: CompressConfig, primary: str) -> Space:
     """Return what a search tries; with smaller limits `int8_selective` leaves more layers float."""
-    limit = config.max_quality_loss(task)
+    limit = config.max_quality_loss(primary)
     if limit is None and not TASKS[task].in_target_units:
         limit = TASKS[task].default_quality_loss
     losses = [0.0] if limit is None else [0.0, limit / 4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
-from tasks.compression.methods import CHOSEN, MIN_RESAMPLES
+from tasks.compression.methods import CHOSEN
 from tasks.config import EvaluateConfig
 from tasks.evaluation.judging import compare, make_judge, run_model
 from tasks.evaluation.report import read_kept
@@ -32,5 +32,5 @@ def lost(
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, CHOSEN), evaluate, plan["loss"])
     call = open_variant(variant.path, variant.manifest["statistics"]["format"], bench.threads)
     kept = run_model(judge, call, name=CHOSEN, progress=bench.progress).kept
-    loss = compare(task, judge, read_kept(report, CHOSEN, judge), kept, MIN_RESAMPLES).loss
+    loss = compare(task, judge, read_kept(report, CHOSEN, judge), kept, evaluate).loss
     return float(loss)

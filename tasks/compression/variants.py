@@ -16,11 +16,12 @@ from tasks.compression.given import Given
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.method import Method
 from tasks.errors import Failed, of_the_machine
+from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import Judge, Kept, ModelOutputs, Probe, compare, make_judge, names_of, run_model
-from tasks.evaluation.metrics import Floats
+from tasks.evaluation.judging import ModelOutputs, Probe, compare, contributions_of, make_judge, names_of, run_model
 from tasks.evaluation.report import read_kept
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.units import UNITS, Floats, Units
 from tasks.exporting import EVIDENCE, format_of
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.preprocess import in_graph
@@ -60,7 +61,7 @@ def build(
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
     files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, and the
     `tolerance` of an export; and `judged.npz`, which gates read (`evidence`; see `tasks.compression.judging`).
-    Resamples and bins are those of `evaluate`.
+    Bins are those of `evaluate`.
 
     Args:
         report: that of the float model; its outputs are read from there, whatever the report's configuration. Keras
@@ -77,7 +78,9 @@ def build(
     if (method := form.on_file) is None:
         forms.write(form.format, scratch)
     else:
-        given = Given(forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss(task))
+        given = Given(
+            forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss(evaluate.primary_of(task)[0])
+        )
         (scratch / file).write_bytes(file_method(method.kind).write(method, given))
     bench.staging.take(scratch)
 
@@ -86,13 +89,14 @@ def build(
     probe = Probe(inference_function(forms.network), probed)
     variant_call = open_variant(bench.staging.root, form.format, bench.threads)
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
+    Decision.read(report.path).settle(judge)
     own = judge.predictions(outputs.kept)
-    quality_metrics = intervals(judge.metrics, names_of(judge, task), own, evaluate.resamples)
+    quality_metrics = intervals(judge.metrics, names_of(judge, task, evaluate), own, judge.units)
     of_float = read_kept(report, SPLIT, judge)
-    comparison = compare(task, judge, of_float, outputs.kept, evaluate.resamples)
-    before, after = contributions(task, judge, of_float), contributions(task, judge, outputs.kept)
+    comparison = compare(task, judge, of_float, outputs.kept, evaluate)
+    before, after = (contributions_of(judge, kept, evaluate) for kept in (of_float, outputs.kept))
     with bench.staging.piece(EVIDENCE) as piece:
-        write_arrays(piece.path, evidence(before if form.methods else {}, after))
+        write_arrays(piece.path, evidence(before if form.methods else {}, after, judge.units))
 
     files = bench.staging.pieces(file)
     sizes = {
@@ -140,18 +144,12 @@ def tolerance(config: CompressConfig, method: Method | None, outputs: ModelOutpu
     return rounding if method is None else max(rounding, MARGIN * outputs.max_abs_difference)
 
 
-def contributions(task: str, judge: Judge, kept: Kept) -> dict[str, Floats]:
-    """Return each example's contributions to each metric of the task that has an interval, float64 [N, K] by name."""
-    predictions = judge.predictions(kept)
-    metrics = {name: judge.metrics[name] for name in names_of(judge, task) if judge.metrics[name].resampled}
-    return {name: metric.contributions(predictions) for name, metric in metrics.items()}
-
-
-def evidence(before: dict[str, Floats], after: dict[str, Floats]) -> dict[str, npt.NDArray]:
+def evidence(before: dict[str, Floats], after: dict[str, Floats], units: Units | None) -> dict[str, npt.NDArray]:
     """Return the arrays of `judged.npz`: contributions of the float model (`float/<metric>`) and of the variant
-    (`own/<metric>`)."""
+    (`own/<metric>`), and `units`, where examples are in groups."""
     arrays: dict[str, npt.NDArray] = {f"float/{name}": values for name, values in before.items()}
-    return arrays | {f"own/{name}": values for name, values in after.items()}
+    arrays |= {f"own/{name}": values for name, values in after.items()}
+    return arrays if units is None else {**arrays, UNITS: units}
 
 
 class FloatForms:

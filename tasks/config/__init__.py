@@ -153,14 +153,6 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def seeds_are_compared_by_one_metric(self) -> Config:
-        usual = EvaluateConfig().at
-        if self.train.seeds > 1 and self.evaluate.at != usual:
-            rule = f"models of several seeds are compared up to rank {usual}"
-            raise Conflict("evaluate.at", self.evaluate.at, rule, "leave it out, or set train.seeds: 1")
-        return self
-
-    @model_validator(mode="after")
     def trials_are_configs(self) -> Config:
         if self.tune is not None:
             from tasks.config.tuned import check_space

@@ -89,9 +89,9 @@ class CompressConfig(Section):
         """The methods of each entry, and their beginnings, by the name of the variant or model that they make."""
         return {part.name: part for chain in self.chains for part in chain.parts}
 
-    def max_quality_loss(self, task: str) -> float | None:
+    def max_quality_loss(self, primary: str) -> float | None:
         """Return the largest loss of the primary metric that its gates accept; None for the default of the task."""
-        of_quality = (None, TASKS[task].primary[0])
+        of_quality = (None, primary)
         limits = [gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric in of_quality]
         return min((limit for limit in limits if limit is not None), default=None)
 

@@ -13,8 +13,12 @@ from tasks.config.task import TASKS, check_options
 Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
+WITHOUT_INTERVAL = ("calibration_error",)
+"""Metrics that have no valid interval, so that nothing is decided by them."""
+
 Metric = Literal[
     "accuracy",
+    "balanced_accuracy",
     "loss",
     "calibration_error",
     "macro_f1",
@@ -24,7 +28,10 @@ Metric = Literal[
     "roc_auc",
     "ndcg",
     "mrr",
+    "precision",
     "recall",
+    "f1",
+    "mcc",
     "rmse",
     "mae",
     "r2",
@@ -69,7 +76,11 @@ class ThresholdConfig(Section):
 
 
 class EvaluateConfig(Section):
-    """Metrics with 95 % bootstrap intervals on the validation and test splits."""
+    """Metrics with 95 % intervals on the validation and test splits."""
+
+    primary: Annotated[Text | None, LATER] = None
+    """The metric that decides: which weights, seeds and trials are best, what gates and promotion compare. One of the
+    task's with an interval, or of `own_metrics`; default: the first of the task's."""
 
     metrics: Annotated[tuple[Metric, ...], LISTED] | None = None
     """Which metrics; default: all of the task's."""
@@ -79,11 +90,14 @@ class EvaluateConfig(Section):
     or values in the targets' units; of tagging the most probable class of each token, -1 after the last, as the targets
     have it) of a split, and returns a number for each example, whose mean is the metric."""
 
+    lower_is_better: Annotated[tuple[Name, ...], LATER, LISTED] = ()
+    """The own metrics that are losses; of others higher is better."""
+
     folder: Annotated[str | None, NOT_IDENTITY, IsPath()] = None
     """The folder from which the modules of own metrics are imported; default: the preset's."""
 
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1000
-    """Bootstrap resamples of each interval."""
+    """Random draws of tests by chance: of paired differences, of calibration, of the worst slices."""
 
     bins: Annotated[int, Field(ge=2, le=100)] = 15
     """Equal-width confidence bins of the calibration error and the reliability plot."""
@@ -124,7 +138,8 @@ class EvaluateConfig(Section):
     tasks without classes the primary metric."""
 
     positive: Annotated[Text | None, LATER] = None
-    """The class of two that `threshold` and `groups` call positive; default: the second."""
+    """The class that `threshold`, `groups`, precision, recall, F1, average precision and ROC AUC call positive;
+    default: the second of two."""
 
     robustness: Annotated[tuple[ProbeConfig, ...], LATER, LISTED] = ()
     """Changes of the test examples under which the primary metric is measured again, by name or with settings."""
@@ -144,11 +159,12 @@ class EvaluateConfig(Section):
         """How many of the worst slices are shown; 0 where none are looked for."""
         return 5 if self.find_slices is True else int(self.find_slices)
 
-    @model_validator(mode="after")
-    def positive_is_used(self) -> EvaluateConfig:
-        if self.positive is not None and self.threshold is None and self.groups is None:
-            raise Conflict("positive", self.positive, "is ignored without threshold and groups", "leave it out")
-        return self
+    def primary_of(self, task: str) -> tuple[str, bool]:
+        """Return the name of the metric that decides, and whether higher is better."""
+        name = self.primary or TASKS[task].metrics[0]
+        if name in self.own_metrics:
+            return name, name not in self.lower_is_better
+        return name, name in TASKS[task].higher_is_better
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for metrics of another task, and for settings that this one would ignore."""
@@ -157,6 +173,14 @@ class EvaluateConfig(Section):
             if name not in metrics:
                 rule = f"the metrics of {task} are {', '.join(metrics)}"
                 raise Conflict("evaluate.metrics", name, rule, "choose among these")
+        decide = [name for name in (*metrics, *self.own_metrics) if name not in WITHOUT_INTERVAL]
+        if self.primary is not None and self.primary not in decide:
+            rule = f"decides by an interval, and those of {task} are {', '.join(decide)}"
+            raise Conflict("evaluate.primary", self.primary, rule, "choose among these")
+        for own in self.lower_is_better:
+            if own not in self.own_metrics:
+                rule = f"names own metrics, which are {', '.join(self.own_metrics) or 'none'}"
+                raise Conflict("evaluate.lower_is_better", own, rule, "leave it out")
         facts = TASKS[task]
         for own in self.own_metrics:
             if own in (*facts.metrics, *facts.figures, *facts.baselines):

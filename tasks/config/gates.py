@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import BY_KIND, Conflict, Section
+from tasks.config.evaluate import WITHOUT_INTERVAL
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 
@@ -16,9 +17,6 @@ MetricName = Annotated[str, StringConstraints(min_length=1)]
 
 MEASURES: Mapping[str, str] = {"bytes": "size", "gzip_bytes": "gzip size", "peak_bytes": "memory", "latency": "latency"}
 """What is measured of a file, with its name in verdicts; it has no interval."""
-
-WITHOUT_INTERVAL = ("calibration_error",)
-"""Metrics that a bootstrap gives no valid interval of, so that no gate can judge them."""
 
 
 class Gate(Section):
@@ -29,7 +27,7 @@ class Gate(Section):
 
     kind: str
     metric: MetricName | None = None
-    """What is judged; default: the primary metric of the task."""
+    """What is judged; default: `evaluate.primary`."""
 
     def fit(self, task: str, sliced: bool, field: str) -> None:
         """Raise `Conflict` where the task has no such metric, or nothing of what is judged is there.

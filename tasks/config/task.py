@@ -29,7 +29,7 @@ class Task:
     """Values of `train.loss`, the default one first."""
 
     metrics: tuple[str, ...]
-    """All metrics. The first one is the primary metric, which gates and comparisons use."""
+    """All metrics. The first one is the primary metric without `evaluate.primary`."""
 
     higher_is_better: frozenset[str]
     """The metrics for which a higher value is better; for all others a lower one is."""
@@ -66,11 +66,6 @@ class Task:
     """The metric of a training's evaluations that stands for the primary one, and whether higher is better."""
 
     @property
-    def primary(self) -> tuple[str, bool]:
-        """The name of the primary metric, and whether higher is better."""
-        return self.metrics[0], self.metrics[0] in self.higher_is_better
-
-    @property
     def generates(self) -> bool:
         """Whether a model continues its input, so that exports have the signatures `prefill` and `decode`."""
         return self.of_tokens and self.target is None
@@ -99,8 +94,32 @@ SLICED = frozenset({"evaluate.slices", "evaluate.find_slices"}) | GROUPED
 TASKS = {
     "classification": Task(
         losses=("cross_entropy",),
-        metrics=("accuracy", "loss", "calibration_error"),
-        higher_is_better=frozenset({"accuracy"}),
+        metrics=(
+            "accuracy",
+            "balanced_accuracy",
+            "macro_f1",
+            "precision",
+            "recall",
+            "f1",
+            "mcc",
+            "average_precision",
+            "roc_auc",
+            "loss",
+            "calibration_error",
+        ),
+        higher_is_better=frozenset(
+            {
+                "accuracy",
+                "balanced_accuracy",
+                "macro_f1",
+                "precision",
+                "recall",
+                "f1",
+                "mcc",
+                "average_precision",
+                "roc_auc",
+            }
+        ),
         default_quality_loss=0.02,
         target=LABEL,
         options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins", "evaluate.positive"})
@@ -108,7 +127,6 @@ TASKS = {
         | PROBED
         | SLICED,
         baselines={"majority_accuracy": "of always predicting the most frequent class"},
-        figures=("macro_f1",),
     ),
     "multilabel": Task(
         losses=("binary_cross_entropy",),

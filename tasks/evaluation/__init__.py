@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 
 REPORT_VERSION = 11
@@ -10,19 +11,14 @@ REPORT_VERSION = 11
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")
 """Packages whose versions decide a report's bytes."""
 
-GATING_VERSION = 2
+GATING_VERSION = 3
 """Incremented when the same figures would get other verdicts."""
 
 MIN_EXAMPLES = 20
 """Smallest number of independent examples (of text: files) for which an interval is reported as a 95 % interval."""
 
 
-def primary_metric(task: str) -> tuple[str, bool]:
-    """Return the name of the task's primary metric, and whether higher is better."""
-    return TASKS[task].primary
-
-
-def select_metrics(task: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
+def select_metrics(task: str, config: EvaluateConfig) -> tuple[str, ...]:
     """Return the metrics of `evaluate.metrics` in the task's order (all for None), always with the primary one."""
-    metrics = TASKS[task].metrics
-    return tuple(name for name in metrics if names is None or name in names or name == metrics[0])
+    names, primary = config.metrics, config.primary_of(task)[0]
+    return tuple(name for name in TASKS[task].metrics if names is None or name in names or name == primary)

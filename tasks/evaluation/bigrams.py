@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tasks.data.reading import RecordsReader
 from tasks.data.text import BYTES, text_columns
-from tasks.evaluation.metrics import Floats
+from tasks.evaluation.units import Floats
 
 Counts = NDArray[np.int64]
 """How often each byte follows each other, int64 [256, 256]: the byte before, the byte."""

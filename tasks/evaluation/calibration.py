@@ -13,8 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tasks.evaluation.intervals import MAX_VALUES, SEED
-from tasks.evaluation.metrics import Floats
+from tasks.evaluation.units import Floats
+
+SEED = 0
+MAX_VALUES = 4_000_000
+"""Draws of correctness in a batch; bounds its memory."""
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
-from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
+from scipy.special import log_softmax, logsumexp
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL
 from tasks.errors import Failed
-from tasks.evaluation import pictures
+from tasks.evaluation import ordering, pictures, thresholds
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.judging import Kept
-from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.metrics import Means, Metric, Score, Share, WithoutInterval, mean
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.thresholds import USUAL, Binary
+from tasks.evaluation.units import Floats, Units
 from tasks.models.features import classes, input_arrays
 
 
@@ -35,10 +36,16 @@ class Predictions:
     bins: int = 15
     """Number of equal-width confidence bins of the calibration error."""
 
+    positive: int = 1
+    """The number of the class that is called positive."""
+
+    threshold: float = USUAL
+    """The probability of the positive class above which an example is taken for one."""
+
     @classmethod
-    def of(cls, logits: npt.NDArray, labels: npt.NDArray, bins: int = 15) -> Predictions:
-        """Create from logits [N, classes] and labels [N]; the softmax is computed in float64."""
-        return cls(log_softmax(logits.astype(np.float64), axis=-1), labels.astype(np.int64), bins)
+    def of(cls, logits: npt.NDArray, labels: npt.NDArray, *others: Any) -> Predictions:
+        """Create from logits [N, classes], labels [N], and the other fields; the softmax is computed in float64."""
+        return cls(log_softmax(logits.astype(np.float64), axis=-1), labels.astype(np.int64), *others)
 
     def scaled(self, temperature: float) -> Predictions:
         """Return the predictions of logits divided by the temperature."""
@@ -80,10 +87,72 @@ def calibration_gaps(predictions: Predictions) -> Floats:
     return gaps(predictions.confidence, predictions.correct, predictions.bins)
 
 
-METRICS = {
-    "accuracy": Metric(accuracy, mean, share=True),
-    "loss": Metric(loss, mean),
-    "calibration_error": Metric(calibration_gaps, error_of, resampled=False),
+def counts(predictions: Predictions) -> Floats:
+    """Return [N, 3 * classes]: of each class whether an example is rightly of it, predicted, and true."""
+    numbers = np.arange(predictions.log_probabilities.shape[1])
+    predicted, true = predictions.predicted[:, None] == numbers, predictions.labels[:, None] == numbers
+    return np.concatenate([predicted & true, predicted, true], axis=1).astype(np.float64)
+
+
+def of_classes(sums: Floats) -> Floats:
+    """Return the examples of units by class, [units, classes], from sums of `counts`."""
+    return np.split(sums, 3, axis=-1)[2]
+
+
+def macro_f1(means: Floats) -> Floats:
+    """Return the mean F1 [...] of the classes that are predicted or true, from means of `counts`, as scikit-learn
+    does."""
+    right, predicted, true = np.split(means, 3, axis=-1)
+    both = predicted + true
+    f1 = np.divide(2 * right, both, out=np.zeros_like(both), where=both > 0)
+    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)
+    return total
+
+
+def mean_recall(means: Floats) -> Floats:
+    """Return the mean recall [...] of the classes that are true, from means of `counts`: the balanced accuracy."""
+    right, _, true = np.split(means, 3, axis=-1)
+    recalls = np.divide(right, true, out=np.zeros_like(true), where=true > 0)
+    total: Floats = recalls.sum(axis=-1) / np.maximum((true > 0).sum(axis=-1), 1)
+    return total
+
+
+def positive_of(predictions: Predictions) -> Binary:
+    """Return the decision whether an example is of the positive class."""
+    return Binary(predictions.probabilities[:, predictions.positive], predictions.labels == predictions.positive)
+
+
+def decided(predictions: Predictions) -> Floats:
+    """Return the `thresholds.counts` of that decision, [N, 4]."""
+    return thresholds.counts(positive_of(predictions), predictions.threshold)
+
+
+def scored(predictions: Predictions) -> Floats:
+    """Return how the log-odds of the positive class order the examples, and 1 of a positive or 0, [N, 2]."""
+    ours = predictions.log_probabilities[:, predictions.positive]
+    others = np.delete(predictions.log_probabilities, predictions.positive, axis=1)
+    truth = predictions.labels == predictions.positive
+    return np.stack([ours - logsumexp(others, axis=1), truth], axis=1).astype(np.float64)
+
+
+DECIDED = ("precision", "recall", "f1", "mcc")
+OF_POSITIVE: dict[str, Metric] = {
+    **{
+        name: metric
+        for name, metric in thresholds.measures(decided).items()
+        if name in ("precision", "recall", "f1", "mcc")
+    },
+    **ordering.metrics(scored),
+}
+"""The metrics that there are where one class is called positive."""
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Share(accuracy),
+    "balanced_accuracy": Score(counts, mean_recall, needs=of_classes),
+    "macro_f1": Score(counts, macro_f1, needs=of_classes),
+    **OF_POSITIVE,
+    "loss": Means(loss, mean),
+    "calibration_error": WithoutInterval(calibration_gaps, error_of),
 }
 """By the names of `evaluate.metrics`."""
 
@@ -91,9 +160,10 @@ METRICS = {
 class Judge:
     """Implements `tasks.evaluation.judging.Judge`."""
 
-    metrics = METRICS
     saved = "logits"
     example_of = None
+    units: Units | None = None
+    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
@@ -102,6 +172,26 @@ class Judge:
         self.labels = np.asarray(split.arrays[LABEL])
         self.examples = len(self.labels)
         self.outputs = len(self.names)
+        self.positive = self._positive(config)
+        left_out = OF_POSITIVE if self.positive is None else {}
+        self.metrics: dict[str, Metric] = {name: each for name, each in METRICS.items() if name not in left_out}
+        if asked := [name for name in (config.primary, *(config.metrics or ())) if name in left_out]:
+            rule = f"is of one class against the others, and there are {len(self.names)}"
+            raise Failed("evaluate.metrics", asked[0], rule, "name the class in evaluate.positive")
+
+    def _positive(self, config: EvaluateConfig) -> int | None:
+        """Return the number of the positive class; None where none of more than two is named."""
+        if config.positive is None:
+            return 1 if len(self.names) == 2 else None
+        if config.positive not in self.names:
+            rule = f"the classes are {', '.join(self.names)}"
+            raise Failed("evaluate.positive", config.positive, rule, "name one of them")
+        return self.names.index(config.positive)
+
+    @property
+    def targets(self) -> npt.NDArray[Any]:
+        """The labels."""
+        return self.labels
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -114,7 +204,7 @@ class Judge:
 
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the labels."""
-        return Predictions.of(kept["logits"], self.labels, self.config.bins)
+        return Predictions.of(kept["logits"], self.labels, self.config.bins, self.positive or 0, self.threshold)
 
     def extents(self, predictions: Predictions) -> Floats:
         """Return 1 for each example: all of it is scored."""
@@ -124,31 +214,16 @@ class Judge:
         """Return the most probable classes, [N]."""
         return kept["logits"].argmax(axis=-1)
 
-    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
-        """Return the only decision of two classes, by the name of the positive one (the second for None)."""
-        if len(self.names) != 2:
-            if positive is not None:
-                rule = f"names the positive class of two, and there are {len(self.names)}"
-                raise Failed("evaluate.positive", positive, rule, "leave it out")
-            return {}
-        name = self.names[1] if positive is None else positive
-        if name not in self.names:
-            raise Failed("evaluate.positive", name, f"the classes are {', '.join(self.names)}", "name one of them")
-        number = self.names.index(name)
-        return {name: Binary(predictions.probabilities[:, number], predictions.labels == number)}
+    def binary(self, predictions: Predictions) -> dict[str, Binary]:
+        """Return the only decision of two classes, by the name of the positive one."""
+        return {self.names[predictions.positive]: positive_of(predictions)} if len(self.names) == 2 else {}
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return the macro-F1 and the calibration test."""
-        labels, predicted = predictions.labels, predictions.predicted
-        present = np.union1d(labels, predicted)
+        """Return the calibration test."""
         calibration = consistency_test(
             predictions.confidence, predictions.correct, predictions.bins, self.config.resamples
         )
-        return {
-            "macro_f1": float(f1_score(labels, predicted, labels=present, average="macro", zero_division=0)),
-            "calibration_error/expected": calibration.expected,
-            "calibration_error/p_value": calibration.p_value,
-        }
+        return {"calibration_error/expected": calibration.expected, "calibration_error/p_value": calibration.p_value}
 
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return precision, recall and F1 by class, the confusion matrix, and the most confidently wrong examples."""

@@ -5,8 +5,12 @@ It is written to `decision.json` in the report, and with the model's export, who
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from scipy.special import expit, logit
 
 from tasks.config import EvaluateConfig
 from tasks.errors import Failed
@@ -32,9 +36,21 @@ class Decision:
         """Return it for `decision.json`, without what is not fitted."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
+    @classmethod
+    def read(cls, report: Path) -> Decision:
+        """Read that of a report; nothing where nothing was fitted."""
+        path = report / FILE
+        return cls(**json.loads(path.read_bytes())) if path.exists() else cls()
+
     def apply(self, predictions: Any) -> Any:
         """Return predictions with the temperature applied."""
         return predictions if self.temperature is None else predictions.scaled(self.temperature)
+
+    def settle(self, judge: Judge) -> None:
+        """Let a judge of two classes decide by the threshold, as the probabilities are without the temperature."""
+        if self.thresholds is not None and len(self.thresholds) == 1:
+            [threshold] = self.thresholds.values()
+            judge.threshold = float(expit((self.temperature or 1.0) * logit(threshold)))
 
 
 def fit(judge: Judge, predictions: Any, config: EvaluateConfig) -> Decision:
@@ -46,7 +62,7 @@ def fit(judge: Judge, predictions: Any, config: EvaluateConfig) -> Decision:
     scaling = None if config.calibrate is None else temperature.fit(judge, predictions)
     if config.threshold is None:
         return Decision(scaling)
-    decisions = judge.binary(Decision(scaling).apply(predictions), config.positive)
+    decisions = judge.binary(Decision(scaling).apply(predictions))
     if not decisions:
         rule = "is chosen for a classifier of two classes, or for labels"
         raise Failed(thresholds.FIELD, f"{judge.outputs} classes", rule, "leave it out")
@@ -63,7 +79,7 @@ def measured(
     if decision.temperature is not None:
         fields["calibration"], metrics = temperature.measured(judge, predictions, decision.temperature, config)
     if decision.thresholds is not None:
-        decisions = judge.binary(decision.apply(predictions), config.positive)
-        fields["thresholds"], more = thresholds.measured(decisions, decision.thresholds, config.resamples)
+        decisions = judge.binary(decision.apply(predictions))
+        fields["thresholds"], more = thresholds.measured(decisions, decision.thresholds, judge.units)
         metrics |= more
     return fields, metrics

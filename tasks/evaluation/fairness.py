@@ -18,8 +18,9 @@ from scipy import stats
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.intervals import LEVEL, interval_of
-from tasks.evaluation.metrics import Floats, Metric
+from tasks.evaluation.metrics import Means, Metric, Score
 from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.units import Floats
 from tasks.evaluation.worst_slices import damage, holm
 
 
@@ -87,7 +88,7 @@ def _of_rate(rate: Rate, group: npt.NDArray[np.bool_], resamples: int) -> dict[s
     columns = [rate.holds & inside, inside, rate.holds & outside, outside]
     contributions = np.stack(columns, axis=-1).astype(np.float64)
     table = [[int((rate.holds & part).sum()), int((~rate.holds & part).sum())] for part in (inside, outside)]
-    difference = interval_of(Metric(lambda values: values, _difference), contributions[rate.among], resamples)
+    difference = interval_of(Score(lambda values: values, _difference, lowest=-1.0), contributions[rate.among])
     own, rest = (float(rate.holds[part].mean()) for part in (inside, outside))
     p_value = float(stats.fisher_exact(table).pvalue)
     return {"value": own, "rest": rest, "difference": difference.as_json(), "p_value": p_value}
@@ -109,10 +110,10 @@ def _of_metric(metric: Metric, contributions: Floats, group: npt.NDArray[np.bool
     def difference(means: Floats) -> Floats:
         shares = np.maximum(means[..., 2 * width :], 1e-12)
         inside, outside = means[..., :width] / shares[..., :1], means[..., width : 2 * width] / shares[..., 1:]
-        return metric.value(inside) - metric.value(outside)
+        return metric.value(inside) - metric.value(outside)  # type: ignore[attr-defined]
 
-    change = interval_of(Metric(lambda values: values, difference), np.concatenate(parts, axis=-1), resamples)
-    own, rest = (float(metric.value(contributions[part].mean(axis=0))) for part in (group, ~group))
+    change = interval_of(Means(lambda values: values, difference, lowest=-np.inf), np.concatenate(parts, axis=-1))
+    own, rest = (metric.of(contributions[part]) for part in (group, ~group))
     influence = damage(metric, contributions, 1)
     p_value = float(stats.ttest_ind(influence[group], influence[~group], equal_var=False).pvalue)
     tested = p_value if np.isfinite(p_value) else None

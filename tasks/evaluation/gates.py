@@ -102,6 +102,7 @@ class Beside:
     """The new version's."""
     change: Change
     examples: int
+    higher_is_better: bool
     left_out: str = ""
     """How many others are left out and why, in words; empty where none is."""
     unknown: str = ""
@@ -153,7 +154,7 @@ def promotion(
     baselines: Mapping[str, float] | None = None,
     require: str = "not_worse",
 ) -> Promotion:
-    """Pass where a version's score is better than the champion's by at least `margin`, by the same metric.
+    """Pass where a version is better than the champion by at least `margin`, by the champion's metric.
 
     It also must not be worse by more than noise or, where `require` is `better`, be better by more than noise.
 
@@ -170,16 +171,18 @@ def promotion(
     if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
     against, beside = champion.version, champion.beside
-    why = champion.why if champion.metric == metric else f"{judged_by(against, champion.metric)}, this one by {metric}"
-    if beside is None or why:
+    if beside is None:
         own = f"{_words(champion.metric)} {champion.score:.4f}" if champion.metric else "no known score"
-        text = f"not comparable: {why} ({spoken}; champion version {against} has {own} by its own report)"
+        text = f"not comparable: {champion.why} ({spoken}; champion version {against} has {own} by its own report)"
         return Promotion(False, text, against, champion.score, comparable=False)
-    ahead = beside.after - beside.before if higher_is_better else beside.before - beside.after
+    ahead = beside.after - beside.before if beside.higher_is_better else beside.before - beside.after
     by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {margin:.4f}"
     where = ""
-    if beside.left_out:
+    if champion.metric != metric:
+        spoken += f"; by {_words(champion.metric)}, by which the champion was judged, {beside.after:.4f}"
+    elif beside.left_out:
         spoken += f"; {beside.after:.4f}"
+    if beside.left_out:
         where = f" on {beside.examples:,} that neither has used"
         by += f"; {beside.left_out}"
     if beside.unknown:
@@ -207,8 +210,3 @@ def _noise(change: Change) -> str:
 
 def _words(metric: str) -> str:
     return metric.replace("/", " ").replace("_", " ")
-
-
-def judged_by(version: str, metric: str) -> str:
-    """Return the part of an error message that names the champion's metric."""
-    return f"champion version {version} was judged by {metric or 'an unknown metric'}"

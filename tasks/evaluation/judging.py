@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,11 +20,12 @@ import numpy.typing as npt
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
-from tasks.evaluation import primary_metric, select_metrics
-from tasks.evaluation.intervals import difference_bounds, loss_bounds
+from tasks.evaluation import own_metrics, select_metrics
+from tasks.evaluation.intervals import ONE_SIDED
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.units import Floats, Units, numbered
 from tasks.models.features import Arrays
 from tasks.models.forward import Call, Examples, max_batch_size
 
@@ -47,10 +49,20 @@ class Judge(Protocol):
     outputs: int
     """Number of outputs for a row."""
     examples: int
-    """Number of independent units, which are counted and resampled: rows; of text, files."""
+    """Number of examples, which are counted: rows; of text, files."""
     example_of: npt.NDArray[np.int64] | None
     """int64 [rows]: the number of each row's example, -1 where it is left out; None: each row, of text each file,
     is one."""
+
+    threshold: float
+    """The probability of the positive one of two classes above which an example is taken for one."""
+    units: Units | None
+    """int64 [examples]: the independent unit of each example, a group of `source.group`; None: each is one."""
+
+    @property
+    def targets(self) -> npt.NDArray[Any]:
+        """What own metrics compare outputs with: labels [rows], or targets [rows, n]."""
+        ...
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -73,11 +85,8 @@ class Judge(Protocol):
         """Return the discrete outcomes (class, labels, token); two forms of a model agree where these are equal."""
         ...
 
-    def binary(self, predictions: Any, positive: str | None) -> Mapping[str, Binary]:
-        """Return the yes-or-no decisions by name; empty where there are none.
-
-        `positive` is the class of two that counts as yes, None for the second.
-        """
+    def binary(self, predictions: Any) -> Mapping[str, Binary]:
+        """Return the yes-or-no decisions by name; empty where there are none."""
         ...
 
     def figures(self, predictions: Any) -> dict[str, float]:
@@ -113,12 +122,39 @@ def make_judge(task: str, split: Split, config: EvaluateConfig, loss: str | None
         rule = "a model is judged on examples"
         raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
     judge: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or TASKS[task].losses[0])
+    judge.units = _units(judge, split)
     return judge
 
 
-def names_of(judge: Judge, task: str, given: tuple[str, ...] | None = None) -> tuple[str, ...]:
+def _units(judge: Judge, split: Split) -> Units | None:
+    groups = split.groups()
+    if groups is None:
+        return None
+    if judge.example_of is not None:
+        of_rows = dict(zip(judge.example_of.tolist(), groups, strict=True))
+        groups = [of_rows[number] for number in range(judge.examples)]
+    return numbered(groups)
+
+
+def names_of(judge: Judge, task: str, config: EvaluateConfig) -> tuple[str, ...]:
     """Return the metrics of `evaluate.metrics` (all for None) that a judge has, in the task's order."""
-    return tuple(name for name in select_metrics(task, given) if name in judge.metrics)
+    return tuple(name for name in select_metrics(task, config) if name in judge.metrics)
+
+
+def contributions_of(judge: Judge, kept: Kept, config: EvaluateConfig) -> dict[str, Floats]:
+    """Return each example's contributions to each metric with an interval that the kept outputs suffice for, float64
+    [N, K] by name; with the primary metric also where it is one of `evaluate.own_metrics`."""
+    predictions = judge.predictions(kept)
+    values = {name: metric.contributions(predictions) for name, metric in judge.metrics.items() if metric.resampled}
+    if (own := config.primary) in config.own_metrics:
+        assert own is not None
+        values[own] = own_metrics.contributions(own, config, judge.targets, kept[judge.saved])
+    return {name: each for name, each in values.items() if np.isfinite(each).all()}
+
+
+def metric_of(judge: Judge, name: str) -> Metric:
+    """Return a metric by name, also one of `evaluate.own_metrics`."""
+    return judge.metrics.get(name, own_metrics.MEAN)
 
 
 def examples_of(judge: Judge, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -246,22 +282,19 @@ class Comparison:
         return {f"{self.metric}_loss": self.loss, f"{self.metric}_loss/high": self.upper}
 
 
-def compare(task: str, judge: Judge, reference: Kept, own: Kept, resamples: int) -> Comparison:
-    """Compare a model with a reference on the same rows, by the task's primary metric."""
-    name, higher_is_better = primary_metric(task)
-    metric, sign = judge.metrics[name], 1 if higher_is_better else -1
-    before, after = (metric.contributions(judge.predictions(kept)) for kept in (reference, own))
-    if metric.share:
-        losses = (before - after).mean(axis=-1) * sign
-        loss, (lower, upper) = float(losses.mean()), loss_bounds(losses, resamples)
-    else:
-        loss = sign * float(metric.value(before.mean(axis=0)) - metric.value(after.mean(axis=0)))
-        lower, upper = difference_bounds(metric, before, after, sign, resamples)
+def compare(task: str, judge: Judge, reference: Kept, own: Kept, config: EvaluateConfig) -> Comparison:
+    """Compare a model with a reference on the same rows, by the primary metric."""
+    name, higher_is_better = config.primary_of(task)
+    metric, sign = metric_of(judge, name), 1 if higher_is_better else -1
+    before, after = (contributions_of(judge, kept, config)[name] for kept in (reference, own))
+    change = metric.paired(before, after, judge.units)
+    low, high = change.ends(ONE_SIDED)
+    lower, upper = (-high, -low) if sign > 0 else (low, high)
     first, second = (judge.decisions(kept) for kept in (reference, own))
     return Comparison(
         metric=name,
-        before=float(metric.value(before.mean(axis=0))),
-        loss=loss,
+        before=metric.of(before),
+        loss=-sign * change.value + 0.0,
         lower=lower,
         upper=upper,
         share=metric.share,
@@ -269,8 +302,9 @@ def compare(task: str, judge: Judge, reference: Kept, own: Kept, resamples: int)
     )
 
 
-def limit(task: str, given: float | None, before: float) -> float:
-    """Return how much of the primary metric a compressed model may lose: `given`, or the task's default."""
+def limit(task: str, metric: Metric, given: float | None, before: float) -> float:
+    """Return how much of a metric a compressed model may lose: `given`, or the task's default, which is a share of the
+    value `before` where the metric is in the targets' units."""
     if given is not None:
         return given
-    return TASKS[task].default_quality_loss * (before if TASKS[task].in_target_units else 1)
+    return TASKS[task].default_quality_loss * (before if TASKS[task].in_target_units and metric.most == inf else 1)

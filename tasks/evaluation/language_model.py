@@ -21,11 +21,12 @@ from tasks.config.task import SCORED
 from tasks.data.text import Codec
 from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Kept, quarters
-from tasks.evaluation.metrics import Floats, Metric, ratio
+from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.thresholds import USUAL, Binary
+from tasks.evaluation.units import Floats, Units
 from tasks.models.features import TOKENS, input_arrays, output_size
 from tasks.models.forward import Call
 
@@ -67,10 +68,10 @@ def token_accuracy(predictions: Predictions) -> Floats:
     return np.stack([predictions.right, predictions.tokens], axis=-1)
 
 
-METRICS = {
-    "bits_per_byte": Metric(bits_per_byte, ratio, corrected=False),
-    "loss": Metric(loss, ratio, corrected=False),
-    "token_accuracy": Metric(token_accuracy, ratio, corrected=False),
+METRICS: dict[str, Metric] = {
+    "bits_per_byte": Means(bits_per_byte, ratio, size=1),
+    "loss": Means(loss, ratio, size=1),
+    "token_accuracy": Score(token_accuracy, ratio, size=1),
 }
 
 
@@ -80,6 +81,8 @@ class Judge:
     metrics = METRICS
     saved = "nats"
     example_of = None
+    units: Units | None = None
+    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
@@ -93,6 +96,11 @@ class Judge:
             np.asarray(split.arrays[SCORED][:])[:, 1:] > 0 if SCORED in split.features else targets != self.bos
         )
         self.examples = len(self.documents.keys)
+
+    @property
+    def targets(self) -> npt.NDArray[Any]:
+        """The tokens that follow, [rows, block]; own metrics of files there are none."""
+        return np.asarray(self.tokens[:])[:, 1:]
 
     @cached_property
     def baselines(self) -> dict[str, float]:
@@ -135,7 +143,7 @@ class Judge:
         """Return the most probable tokens of all scored targets, [targets]."""
         return kept["likeliest"][self.scored]
 
-    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+    def binary(self, predictions: Predictions) -> dict[str, Binary]:
         """Return nothing: there are no yes-or-no decisions."""
         return {}
 

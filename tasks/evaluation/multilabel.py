@@ -14,10 +14,11 @@ from scipy.special import expit
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
 from tasks.evaluation.judging import Kept
-from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.metrics import Means, Metric, Score, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.thresholds import USUAL, Binary
+from tasks.evaluation.units import Floats, Units
 from tasks.models.features import input_arrays, targets
 from tasks.models.forward import Call
 
@@ -60,6 +61,16 @@ def f1(means: Floats, micro: bool) -> Floats:
     return np.divide(2 * true_positives, both, out=np.zeros_like(both), where=both > 0).mean(axis=-1)
 
 
+def of_labels(sums: Floats) -> Floats:
+    """Return the true labels of units by label, [units, labels], from sums of `counts`."""
+    return np.split(sums, 3, axis=-1)[2]
+
+
+def of_any_label(sums: Floats) -> Floats:
+    """Return the true labels of units, [units, 1], from sums of `counts`."""
+    return of_labels(sums).sum(axis=-1, keepdims=True)
+
+
 def label_accuracy(predictions: Predictions) -> Floats:
     """Return the share of an example's labels that are predicted correctly, [N, 1]."""
     return (predictions.predicted == predictions.truth).mean(axis=-1, keepdims=True)
@@ -71,11 +82,11 @@ def loss(predictions: Predictions) -> Floats:
     return np.logaddexp(0, signed).mean(axis=-1, keepdims=True)
 
 
-METRICS = {
-    "macro_f1": Metric(counts, partial(f1, micro=False)),
-    "micro_f1": Metric(counts, partial(f1, micro=True)),
-    "label_accuracy": Metric(label_accuracy, mean),
-    "loss": Metric(loss, mean),
+METRICS: dict[str, Metric] = {
+    "macro_f1": Score(counts, partial(f1, micro=False), needs=of_labels),
+    "micro_f1": Score(counts, partial(f1, micro=True), needs=of_any_label),
+    "label_accuracy": Score(label_accuracy, mean),
+    "loss": Means(loss, mean),
 }
 
 
@@ -85,6 +96,8 @@ class Judge:
     metrics = METRICS
     saved = "logits"
     example_of: npt.NDArray[np.int64] | None = None
+    units: Units | None = None
+    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split
@@ -92,6 +105,11 @@ class Judge:
         self.inputs = input_arrays(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:]) > 0.5
         self.examples, self.outputs = self.truth.shape
+
+    @property
+    def targets(self) -> npt.NDArray[Any]:
+        """Whether each label holds, [N, labels]."""
+        return np.asarray(self.split.arrays[TARGET])
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -115,7 +133,7 @@ class Judge:
         """Return which labels are predicted, [N, labels]."""
         return kept["logits"] > 0
 
-    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+    def binary(self, predictions: Predictions) -> dict[str, Binary]:
         """Return a decision for each label."""
         probabilities, truths = expit(predictions.logits), predictions.truth
         return {name: Binary(probabilities[:, i], truths[:, i]) for i, name in enumerate(self.names)}

@@ -1,25 +1,24 @@
 """Tests of a limit: whether a metric, or its loss against a reference on the same examples, is shown to be within it.
 
-The hypothesis is that it is not; a small p-value speaks for a pass (non-inferiority). p-values are those of the
-bootstrap. Of shares, where few examples differ and a bootstrap is too sure, Tango's score test must agree (Statistics
-in Medicine 17, 1998), which at a limit of 0 is McNemar's; where none differs, the exact binomial test.
+The hypothesis is that it is not; a small p-value speaks for a pass (non-inferiority). The p-values and the bounds that
+are printed are those of the metric's own estimate (see `estimates`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import ceil, isfinite, log, log1p, sqrt
+from dataclasses import dataclass
+from math import ceil, isfinite
 
 import numpy as np
-from scipy import stats
-from scipy.special import ndtr, ndtri
 
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.evaluation.intervals import LEVEL, bounds, spread
-from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.estimates import Estimate
+from tasks.evaluation.intervals import ONE_SIDED
+from tasks.evaluation.metrics import Metric
+from tasks.evaluation.units import Floats, Units, count
 
-POWER = 0.8
-"""Probability with which so many examples as are asked for would give a pass, if the value is what was observed."""
+MOST_TIMES = 100
+"""A test that needs more than so many times the examples at hand cannot be decided at its limit."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,10 @@ class Test:
     limit: float
     p_value: float
     examples: int
+    """Independent units."""
     best: float
     """The p-value that the best possible model would have with as many examples."""
-    deviation: float
-    """Standard deviation of an example's influence; 0 where no example differs."""
-    share: bool
+    estimate: Estimate
     counted: str
     where: str = ""
     """The slice, in words."""
@@ -49,20 +47,18 @@ class Test:
     """-1 where value and limit are shown negated, as larger values are better."""
 
     def more(self, level: float) -> int | None:
-        """Return how many examples more a test at a level would need, if the value is what was observed; None where no
-        number would do.
+        """Return how many examples more a test at a level would need, if the value is what was observed; None where it
+        would be more than `MOST_TIMES` those at hand.
 
-        For a pass, or for a fail where the value is beyond the limit, with a power of 0.8: n = ((z_level + z_power) s /
-        (limit - value))^2 (Julious, Statistics in Medicine 23, 2004, section 5).
+        For a pass, or for a fail where the value is beyond the limit, with a power of 0.8.
         """
-        if not isfinite(self.value) or self.value == self.limit:
+        if not isfinite(self.value):
             return None
-        if self.share and not self.deviation and 0 < self.limit < 1:
-            needed = ceil(log(level) / log1p(-self.limit))
-        else:
-            reach = -ndtri(level) + ndtri(POWER)
-            needed = ceil((reach * self.deviation / (self.limit - self.value)) ** 2)
-        return max(needed, MIN_EXAMPLES, self.examples + 1) - self.examples
+        limit = self.limit if self.estimate.value == self.value else -self.limit
+        needed = self.estimate.needed(limit, level) / max(self.estimate.units, 1) * self.examples
+        if needed > MOST_TIMES * self.examples:
+            return None
+        return max(ceil(needed), MIN_EXAMPLES, self.examples + 1) - self.examples
 
 
 def loss(
@@ -72,7 +68,7 @@ def loss(
     after: Floats,
     sign: int,
     limit: float,
-    resamples: int,
+    units: Units | None = None,
     counted: str = "examples",
     where: str = "",
 ) -> Test:
@@ -80,66 +76,47 @@ def loss(
 
     `sign` is 1 where higher is better, else -1.
     """
-    count, width = len(before), before.shape[-1]
-
-    def lost(means: Floats) -> Floats:
-        return sign * (metric.value(means[..., :width]) - metric.value(means[..., width:]))
-
-    both = np.concatenate([before, after], axis=-1)
-    if metric.share:  # the same, without an error of rounding where as many are lost as won
-        both, lost = sign * (before - after), mean
-    enough = count >= MIN_EXAMPLES
-    best = p_without_loss(count, limit) if metric.share else 0.0 if enough else 1.0
-    same = Test(gate, "loses", 0.0, 0.0, 0.0, limit, best, count, best, 0.0, metric.share, counted, where)
-    if (before == after).all():
-        return replace(same, upper=1 - (1 - LEVEL) ** (1 / count)) if metric.share else same
-    found = bounds(lost, both, limit, resamples)  # also where the metric by itself has percentiles: see decisions.md
-    p_value = found.p_value if enough else 1.0
-    if metric.share:
-        p_value = max(found.p_value, tango(int((both > 0).sum()), int((both < 0).sum()), count, limit))
-    value, deviation = float(lost(both.mean(axis=0))), spread(lost, both)
-    return replace(same, value=value, lower=found.lower, upper=found.upper, p_value=p_value, deviation=deviation)
+    change = metric.paired(before, after, units)
+    low, high = change.ends(ONE_SIDED)
+    lower, upper = (-high, -low) if sign > 0 else (low, high)
+    p_value = change.p_at_most(-limit) if sign > 0 else change.p_at_least(limit)
+    examples, best = count(units, len(before)), _best(metric, limit, change.units)
+    if not _exact(metric, units) and change.units < MIN_EXAMPLES:
+        p_value = best = 1.0
+    lost = -sign * change.value + 0.0
+    return Test(gate, "loses", lost, lower, upper, limit, p_value, examples, best, change, counted, where)
 
 
 def at_most(
-    gate: str, metric: Metric, values: Floats, sign: int, limit: float, resamples: int, counted: str = "examples"
+    gate: str,
+    metric: Metric,
+    values: Floats,
+    sign: int,
+    limit: float,
+    units: Units | None = None,
+    counted: str = "examples",
 ) -> Test:
     """Test whether a metric, times `sign`, is at most `limit` times `sign`; -1 asks for at least `limit`.
 
-    `values` are the contributions of the examples, [N, K]. Shares get the exact binomial test (Clopper and Pearson,
-    Biometrika 26, 1934).
+    `values` are the contributions of the examples, [N, K].
     """
-    count = len(values)
-
-    def value(means: Floats) -> Floats:
-        return sign * metric.value(means)
-
-    observed, deviation = float(value(values.mean(axis=0))), spread(value, values)
-    if not metric.share:
-        found = bounds(value, values, sign * limit, resamples, corrected=metric.corrected)
-        best = 0.0 if count >= MIN_EXAMPLES else 1.0
-        ends, p_value = (found.lower, found.upper), max(found.p_value, best)
-    else:
-        right, chance = round(float(values.sum())), min(max(limit, 0.0), 1.0)
-        lower, upper = (stats.binomtest(right, count, chance, each) for each in ("greater", "less"))
-        low, high = float(lower.proportion_ci(LEVEL).low), float(upper.proportion_ci(LEVEL).high)
-        ends = (low, high) if sign > 0 else (-high, -low)
-        p_value = float((upper if sign > 0 else lower).pvalue)
-        best = (1 - chance) ** count if sign > 0 else chance**count
-    return Test(gate, "has", observed, *ends, sign * limit, p_value, count, best, deviation, False, counted, sign=sign)
+    found = metric.estimate(values, units)
+    low, high = found.ends(ONE_SIDED)
+    lower, upper = (low, high) if sign > 0 else (-high, -low)
+    p_value = found.p_at_least(limit) if sign > 0 else found.p_at_most(limit)
+    best = _best(metric, limit - metric.least if sign > 0 else metric.most - limit, found.units)
+    if not _exact(metric, units) and found.units < MIN_EXAMPLES:
+        p_value = best = 1.0
+    ends = (sign * found.value, lower, upper, sign * limit)
+    return Test(gate, "has", *ends, p_value, count(units, len(values)), best, found, counted, sign=sign)
 
 
-def p_without_loss(count: int, limit: float) -> float:
-    """Return the p-value of the exact binomial test where none of `count` examples is lost."""
-    return 1.0 if limit <= 0 else 0.0 if limit >= 1 else (1 - limit) ** count
+def _exact(metric: Metric, units: Units | None) -> bool:
+    """Return whether a test holds for any number of examples."""
+    return metric.share and units is None
 
 
-def tango(lost: int, won: int, count: int, limit: float) -> float:
-    """Return the p-value of Tango's score test that the share of examples lost, less that won, is at least `limit`."""
-    if limit >= 1:
-        return 0.0
-    a, c = 2.0 * count, -won * limit * (1 - limit)
-    b = -lost - won + (2 * count - lost + won) * limit
-    rest = (sqrt(b * b - 4 * a * c) - b) / (2 * a)
-    variance = count * (2 * rest + limit - limit**2)
-    return float(ndtr((lost - won - count * limit) / sqrt(variance))) if variance > 0 else 1.0
+def _best(metric: Metric, room: float, units: int) -> float:
+    """Return the p-value where no unit is wrong, and the limit is `room` from the best value; 0 without bounds."""
+    width = metric.most - metric.least
+    return float(np.clip(1 - room / width, 0.0, 1.0) ** units) if isfinite(width) else 0.0

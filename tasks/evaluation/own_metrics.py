@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,19 @@ from tasks.data.reader.function import imported
 from tasks.data.user_code import raised_at
 from tasks.errors import Failed
 from tasks.evaluation.intervals import Interval, interval_of
-from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.own_files import FIELD
+from tasks.evaluation.units import Floats, Units
+
+MEAN = Means(lambda values: values, mean, lowest=-inf)
+"""Of what an own metric returns for each example."""
 
 RULE = "takes targets and outputs of a split, and returns a finite number for each example"
 
 
-def own_metrics(config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.NDArray[Any]) -> dict[str, Interval]:
+def own_metrics(
+    config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.NDArray[Any], units: Units | None
+) -> dict[str, Interval]:
     """Return the own metrics of a split by name, each with its interval.
 
     Args:
@@ -29,18 +36,14 @@ def own_metrics(config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.
     Raises:
         Failed: a function raises an error, or does not return a number for each example.
     """
-    metric = Metric(lambda values: values, mean)
     return {
-        name: interval_of(metric, contributions(name, function, config, targets, outputs), config.resamples)
-        for name, function in config.own_metrics.items()
+        name: interval_of(MEAN, contributions(name, config, targets, outputs), units) for name in config.own_metrics
     }
 
 
-def contributions(
-    name: str, function: str, config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.NDArray[Any]
-) -> Floats:
-    """Return what a function returns for the examples of a split, float64 [N, 1]."""
-    folder = Path(config.folder or ".")
+def contributions(name: str, config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.NDArray[Any]) -> Floats:
+    """Return what the function of an own metric returns for the examples of a split, float64 [N, 1]."""
+    function, folder = config.own_metrics[name], Path(config.folder or ".")
     try:
         values = np.asarray(imported(function, folder)(targets.copy(), outputs.copy()), np.float64)
     except Exception as error:  # whatever the user's code raises

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +19,20 @@ from tasks.config.task import LABEL, TARGET
 from tasks.data.order import splitmix64
 from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.split import Hashes
+from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
-from tasks.evaluation.judging import Judge, examples_of, make_judge
-from tasks.evaluation.metrics import Floats, Metric
+from tasks.evaluation.judging import Judge, contributions_of, examples_of, make_judge, metric_of
+from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.units import Floats, Units, at
 
 Mask = npt.NDArray[np.bool_]
+
+SEED = 0
+ROUNDING = 1e-9
+"""Sums that differ by less than this share are equal but for the order of their terms."""
+ALL_PATTERNS, MOST_FLIPPED = 12, 2000
+"""Units all of whose patterns of signs are counted, and whose signs are drawn, at most."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class Contributions:
     """uint64 [N], equal where an example and its truth are; of equal examples of a split each has another one."""
     extents: Floats
     """How much of each is scored, [N]."""
+    units: Units | None
+    """The independent unit of each."""
     rows: Callable[[Hashes], Mask]
     """From hashes of rows to which of all examples have one of these rows."""
     places: npt.NDArray[np.int64]
@@ -80,6 +89,7 @@ class Contributions:
             values=values,
             identities=self.identities[chosen],
             extents=self.extents[chosen],
+            units=at(self.units, chosen),
             places=self.places[chosen],
         )
 
@@ -89,19 +99,19 @@ def contributions(task: str, split: str, model: EvaluatedModel, config: Evaluate
     loss = json.loads((model.report / "report.json").read_bytes())["loss"]
     examples = SnapshotSplit(model.snapshot, model.records, split)
     judge = make_judge(task, examples, config, loss)
-    saved = np.load(model.report / "predictions" / f"{split}.npy", mmap_mode="r")
-    predictions: Any = judge.predictions({judge.saved: saved})
-    values = {name: metric.contributions(predictions) for name, metric in judge.metrics.items() if metric.resampled}
-    known = {name: each for name, each in values.items() if np.isfinite(each).all()}
+    Decision.read(model.report).settle(judge)
+    kept = {judge.saved: np.load(model.report / "predictions" / f"{split}.npy", mmap_mode="r")}
+    values = contributions_of(judge, kept, config)
 
     def rows(hashes: Hashes) -> Mask:
         return examples_of(judge, np.isin(examples.hashes(), hashes))
 
     return Contributions(
-        metrics=judge.metrics,
-        values=known,
+        metrics={name: metric_of(judge, name) for name in values},
+        values=values,
         identities=_identities(judge, examples),
-        extents=judge.extents(predictions),
+        extents=judge.extents(judge.predictions(kept)),
+        units=judge.units,
         rows=rows,
         places=np.arange(judge.examples),
         total=judge.examples,
@@ -146,16 +156,19 @@ def _truths(split: SnapshotSplit) -> list[bytes] | None:
     return None
 
 
-def change(metric: Metric, before: Floats, after: Floats, resamples: int) -> Change:
-    """Return the change of a metric from contributions `before` to `after`, [N, K], with its paired bootstrap interval.
+def change(metric: Metric, before: Floats, after: Floats, resamples: int, units: Units | None = None) -> Change:
+    """Return the change of a metric from contributions `before` to `after`, [N, K], with its paired interval.
 
-    It is more than noise where the interval excludes 0. Where a metric counts examples and few of them differ, a
-    bootstrap interval is too narrow, so McNemar's exact test must agree (Psychometrika 12, 1947).
+    It is more than noise where the interval excludes 0 and a permutation test agrees, which holds for any number of
+    units; of shares of independent examples that is McNemar's exact test (Psychometrika 12, 1947).
     """
-    interval = difference(metric, before, after, resamples)
-    significant = len(before) > 1 and not interval.low <= 0 <= interval.high
-    if metric.share:
+    interval = difference(metric, before, after, units)
+    significant = not interval.low <= 0 <= interval.high
+    if metric.share and units is None:
         significant = significant and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
+    elif significant:
+        changes = metric.pseudo(after, units) - metric.pseudo(before, units)
+        significant = sign_flips(changes, resamples) < 1 - LEVEL
     return Change(interval, significant, bool((before == after).all()))
 
 
@@ -163,3 +176,25 @@ def mcnemar(before: npt.NDArray, after: npt.NDArray) -> float:
     """Return the p-value of McNemar's exact test for correctness `before` and `after`, [N]; 1 where none changed."""
     won, lost = int((after > before).sum()), int((after < before).sum())
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0
+
+
+def sign_flips(changes: Floats, draws: int) -> float:
+    """Return the two-sided p-value of the mean of changes [units] being 0, by a permutation test: two equal models
+    might have changed places in any unit (Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937).
+
+    All patterns of signs are counted where they are few, so that the p-value of n units is at least 2 / 2^n; otherwise
+    `draws` of them with a fixed seed, and above `MOST_FLIPPED` units the test is Student's, from which it differs no
+    more.
+    """
+    count, seen = len(changes), abs(float(changes.sum())) * (1 - ROUNDING)
+    if not changes.any():
+        return 1.0
+    if count > MOST_FLIPPED:
+        return float(stats.ttest_1samp(changes, 0.0).pvalue)
+    if count <= ALL_PATTERNS:
+        patterns = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1
+        return float((np.abs((1 - 2 * patterns) @ changes) >= seen).mean())
+    random = np.random.default_rng(SEED)
+    signs = 1 - 2 * random.integers(0, 2, (draws, count), np.int8)
+    as_large = int((np.abs(signs @ changes) >= seen).sum())
+    return (1 + as_large) / (1 + draws)

@@ -17,9 +17,10 @@ from tasks.config import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import multilabel
 from tasks.evaluation.judging import Kept
-from tasks.evaluation.metrics import Floats, Metric, mean, ratio
+from tasks.evaluation.metrics import Means, Metric, Score, mean, ratio
 from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.units import Floats
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,11 @@ def loss(predictions: Predictions) -> Floats:
     return np.stack([ranked.sums(losses), ranked.sums(np.ones(len(losses)))], axis=-1)
 
 
-METRICS = {
-    "ndcg": Metric(ndcg, mean),
-    "mrr": Metric(reciprocal_rank, mean),
-    "recall": Metric(recall, mean),
-    "loss": Metric(loss, ratio, corrected=False),
+METRICS: dict[str, Metric] = {
+    "ndcg": Score(ndcg, mean),
+    "mrr": Score(reciprocal_rank, mean),
+    "recall": Score(recall, mean),
+    "loss": Means(loss, ratio, size=1),
 }
 """By the names of `evaluate.metrics`."""
 
@@ -141,7 +142,7 @@ class Judge(multilabel.Judge):
         """Combine the logits with the relevance and the queries."""
         return Predictions(kept["logits"].astype(np.float64), self.truth, self.query, self.at)
 
-    def binary(self, predictions: multilabel.Predictions, positive: str | None) -> dict[str, Binary]:
+    def binary(self, predictions: multilabel.Predictions) -> dict[str, Binary]:
         """Return nothing: documents are ordered, not selected."""
         return {}
 

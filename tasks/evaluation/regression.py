@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from matplotlib.figure import Figure
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
 from tasks.evaluation.judging import Kept, quarters
-from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.metrics import Means, mean, root
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.thresholds import USUAL, Binary
+from tasks.evaluation.units import Floats, Units
 from tasks.models.features import input_arrays, targets
 from tasks.models.forward import Call
 
@@ -58,10 +60,10 @@ LOSS = {"squared_error": squares, "absolute_error": absolute}
 """By `train.loss`, the contributions of the loss."""
 
 METRICS = {
-    "rmse": Metric(squares, lambda means: np.sqrt(means[..., 0])),
-    "mae": Metric(absolute, mean),
-    "r2": Metric(moments, explained),
-    "loss": Metric(squares, mean),
+    "rmse": Means(squares, root, of_mean=np.sqrt, mean_of=np.square),
+    "mae": Means(absolute, mean),
+    "r2": Means(moments, explained, lowest=-inf, highest=1.0),
+    "loss": Means(squares, mean),
 }
 """By the names of `evaluate.metrics`; a `Judge` replaces `loss` by the loss that training minimised."""
 
@@ -71,14 +73,21 @@ class Judge:
 
     saved = "outputs"
     example_of = None
+    units: Units | None = None
+    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
-        self.metrics = {**METRICS, "loss": Metric(LOSS[loss], mean)}
+        self.metrics = {**METRICS, "loss": Means(LOSS[loss], mean)}
         self.names = targets(split.features)
         self.inputs = input_arrays(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:], np.float64)
         self.examples, self.outputs = self.truth.shape
+
+    @property
+    def targets(self) -> npt.NDArray[Any]:
+        """The true numbers, [N, targets]."""
+        return np.asarray(self.split.arrays[TARGET])
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -101,7 +110,7 @@ class Judge:
         """Return the outputs, rounded to multiples of `SAME` standard deviations of the target."""
         return np.rint(kept["outputs"] / np.maximum(SAME * self.truth.std(axis=0), 1e-30))
 
-    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+    def binary(self, predictions: Predictions) -> dict[str, Binary]:
         """Return nothing: there are no yes-or-no decisions."""
         return {}
 

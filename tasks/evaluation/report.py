@@ -11,11 +11,11 @@ import numpy.typing as npt
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
-from tasks.data import open_snapshot
-from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, robustness, slices
-from tasks.evaluation.intervals import BCA, LEVEL, SEED, flat, intervals
+from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, units
+from tasks.evaluation.intervals import LEVEL, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, examples_of, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
+from tasks.evaluation.paired import SEED
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
@@ -52,7 +52,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     counts: dict[str, int] = {}
     sample: dict[str, Any] = {}
     decision = decisions.Decision()
-    metric, higher = primary_metric(task)
+    metric, higher = config.primary_of(task)
     usage = Usage.of_model(model.path)
     for split in SPLITS:
         examples = SnapshotSplit(snapshot.path, records.path, split)
@@ -61,21 +61,22 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         for key, array in kept.items():
             with bench.staging.piece(_file(split, key, judge)) as piece, open(piece.path, "wb") as file:
                 np.save(file, array)
-        predictions = judge.predictions(kept)
-        metrics = intervals(judge.metrics, names_of(judge, task, config.metrics), predictions, config.resamples)
-        if (target := TASKS[task].target) is not None:
-            targets = np.asarray(open_snapshot(snapshot.path).arrays(split)[target])
-            metrics |= own_metrics(config, targets, kept[judge.saved])
         if split == FITTED:
-            decision = decisions.fit(judge, predictions, config)
+            decision = decisions.fit(judge, judge.predictions(kept), config)
+        decision.settle(judge)
+        predictions = judge.predictions(kept)
+        metrics = intervals(judge.metrics, names_of(judge, task, config), predictions, judge.units)
+        if TASKS[task].target is not None:
+            metrics |= own_metrics(config, judge.targets, kept[judge.saved], judge.units)
         decided, more = decisions.measured(judge, predictions, decision, config)
         details, figures = judge.details(predictions), judge.figures(predictions)
         splits[split] = {
             "examples": judge.examples,
+            **({} if judge.units is None else {"groups": units.count(judge.units, judge.examples)}),
             **_seen(usage, judge, examples),
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),
-            **slices.measured(judge, task, examples, predictions, decision, config),
+            **slices.measured(judge, task, examples, kept, decision, config),
             "baselines": judge.baselines,
             **decided,
             **details,
@@ -91,16 +92,14 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
                 bench.staging.put(f"pictures/{name}.png", png)
             sample = judge.show(call)
             if config.robustness:
-                row = (judge, examples, call, kept, judge.metrics[metric], 1 if higher else -1)
-                splits[split]["robustness"] = robustness.measured(
-                    config.robustness, *row, config.resamples, bench.progress
-                )
+                row = (judge, examples, call, kept, metric, 1 if higher else -1)
+                splits[split]["robustness"] = robustness.measured(config, *row, bench.progress)
     report = {
         "version": REPORT_VERSION,
         "task": task,
         "loss": loss,
         "primary": {"metric": metric, "higher_is_better": higher},
-        "interval": {"level": LEVEL, "method": BCA, "resamples": config.resamples, "seed": SEED},
+        "interval": {"level": LEVEL, "resamples": config.resamples, "seed": SEED},
         **({"decision": decision.as_json()} if decision.fitted else {}),
         "splits": splits,
         **sample,

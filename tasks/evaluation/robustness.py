@@ -7,21 +7,21 @@ matter.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tasks.config import EvaluateConfig
 from tasks.config.probes import IMAGE, NUMBERS, AnyProbe
 from tasks.data.reader import Reader, Unusable
 from tasks.data.reading import RecordsReader
 from tasks.data.transforms.columns import typed
 from tasks.errors import Failed, Refused
 from tasks.evaluation.intervals import difference
-from tasks.evaluation.judging import Judge, Kept, run_model
-from tasks.evaluation.metrics import Metric
+from tasks.evaluation.judging import Judge, Kept, contributions_of, metric_of, run_model
 from tasks.evaluation.probes import FIELD, KINDS, Change, changed_by, column_kinds
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.features import Arrays, model_inputs
@@ -31,37 +31,36 @@ SEED = 0
 
 
 def measured(
-    probes: Sequence[AnyProbe],
+    config: EvaluateConfig,
     judge: Judge,
     split: SnapshotSplit,
     call: Call,
     kept: Kept,
-    metric: Metric,
+    name: str,
     sign: int,
-    resamples: int,
     progress: Callable[[int, int, str], None],
 ) -> list[dict[str, Any]]:
-    """Return for each probe the metric on changed examples and its drop, with a paired interval, for the report.
+    """Return for each probe the metric `name` on changed examples and its drop, with a paired interval, for the report.
 
     `sign` is 1 where a higher value of the metric is better, else -1; a drop above 0 is a loss.
 
     Raises:
         Failed: a probe does not fit the inputs, or a transform cannot use changed values.
     """
-    before = metric.contributions(judge.predictions(kept))
+    metric, before = metric_of(judge, name), contributions_of(judge, kept, config)[name]
     rows = []
-    for place, probe in enumerate(probes):
+    for place, probe in enumerate(config.robustness):
         changed = copy.copy(judge)
         changed.inputs = altered(place, probe, split, judge.inputs)
         outputs = run_model(changed, call, name=f"{split.name} ({probe.kind})", progress=progress).kept
-        after = metric.contributions(judge.predictions(outputs))
-        drop = difference(metric, before, after, resamples)
+        after = contributions_of(judge, outputs, config)[name]
+        drop = difference(metric, before, after, judge.units)
         low, high = sorted((-sign * drop.low + 0.0, -sign * drop.high + 0.0))  # no -0.0
         rows.append(
             {
                 "probe": probe.kind,
                 "settings": probe.model_dump(mode="json", exclude={"kind"}),
-                "value": float(metric.value(after.mean(axis=0))),
+                "value": metric.of(after),
                 "drop": {"value": -sign * drop.value + 0.0, "low": low, "high": high, "method": drop.method},
             }
         )

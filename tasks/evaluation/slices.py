@@ -3,6 +3,7 @@ that are compared."""
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from tasks.config import EvaluateConfig
 from tasks.data.features import Feature
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed, Refused
-from tasks.evaluation import columns, fairness, primary_metric, worst_slices
+from tasks.evaluation import columns, fairness, worst_slices
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import interval_of
-from tasks.evaluation.judging import Judge
+from tasks.evaluation.judging import Judge, Kept, contributions_of, metric_of
+from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.thresholds import USUAL
+from tasks.evaluation.units import Floats, at
 
 NUMBER = ".example"
 """The column with the number of a row's example."""
@@ -34,16 +37,16 @@ def features_of(records: Path) -> dict[str, Feature]:
 
 
 def measured(
-    judge: Judge, task: str, split: SnapshotSplit, predictions: Any, decision: Decision, config: EvaluateConfig
+    judge: Judge, task: str, split: SnapshotSplit, kept: Kept, decision: Decision, config: EvaluateConfig
 ) -> dict[str, Any]:
     """Return the fields `slices`, `worst_slices` and `groups` of a split in the report, as far as they are asked for.
 
     Raises:
         Failed: the records do not have a column of the config.
     """
-    name, higher = primary_metric(task)
-    metric = judge.metrics[name]
-    contributions = metric.contributions(predictions)
+    name, higher = config.primary_of(task)
+    metric, predictions = metric_of(judge, name), judge.predictions(kept)
+    contributions = contributions_of(judge, kept, config)[name]
     features = features_of(split.records)
     try:
         columns.check(features, config)
@@ -53,7 +56,7 @@ def measured(
     frame = split.columns([each for each in features if each in wanted]) if wanted else pl.DataFrame()
     own, divided = of_examples(judge, columns.of_config(frame, features, config))
     masks = {**judge.slices(predictions), **own}
-    fields: dict[str, Any] = {"slices": _scored(judge, metric, contributions, masks, divided, config.resamples)}
+    fields: dict[str, Any] = {"slices": _scored(judge, metric, contributions, masks, divided)}
     if config.found:
         sign, of_each = 1 if higher else -1, example_columns(judge, frame)
         known = {name: features[name] for name in of_each.columns}
@@ -62,7 +65,7 @@ def measured(
         fields["worst_slices"] = found | ({"columns_left_out": left_out} if left_out else {})
     if config.groups is not None:
         groups, _ = of_examples(judge, columns.of_column(frame[config.groups], features[config.groups].kind))
-        fields["groups"] = _compared(judge, name, predictions, decision, groups, config)
+        fields["groups"] = _compared(judge, name, predictions, contributions, decision, groups, config)
     return fields
 
 
@@ -101,7 +104,7 @@ def example_columns(judge: Judge, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _scored(
-    judge: Judge, metric: Any, contributions: Any, masks: Masks, divided: dict[str, int], resamples: int
+    judge: Judge, metric: Metric, contributions: Floats, masks: Masks, divided: dict[str, int]
 ) -> list[dict[str, Any]]:
     """Return the metric on groups of the examples, or the reason why a group has no score."""
     groups = {name: (group, int(group.sum())) for name, group in masks.items()}
@@ -113,13 +116,17 @@ def _scored(
         if divided.get(name):
             row["divided"] = divided[name]
         if name in largest:
-            rows.append(row | interval_of(metric, contributions[group], resamples).as_json())
-            continue
+            found = interval_of(metric, contributions[group], at(judge.units, group))
+            if isfinite(found.value):
+                rows.append(row | found.as_json())
+                continue
         reason = (
             f"fewer than {LEAST}"
             if count < LEAST
             else "the whole split"
             if count == judge.examples
+            else "one kind of examples"
+            if name in largest
             else "beyond the limit"
         )
         rows.append(row | {"value": None, "low": None, "high": None, "why": reason})
@@ -127,17 +134,22 @@ def _scored(
 
 
 def _compared(
-    judge: Judge, name: str, predictions: Any, decision: Decision, groups: Masks, config: EvaluateConfig
+    judge: Judge,
+    name: str,
+    predictions: Any,
+    contributions: Floats,
+    decision: Decision,
+    groups: Masks,
+    config: EvaluateConfig,
 ) -> dict[str, Any]:
     """Compare groups by the rates of each yes-or-no decision; without one by the primary metric."""
     rates: dict[str, fairness.Rate] = {}
-    decisions = judge.binary(decision.apply(predictions), config.positive)
+    decisions = judge.binary(decision.apply(predictions))
     for which, each in decisions.items():
         threshold = USUAL if decision.thresholds is None else decision.thresholds[which]
         prefix = f"{which}: " if len(decisions) > 1 else ""
         rates |= {f"{prefix}{measure}": rate for measure, rate in fairness.rates_of(each, threshold).items()}
-    metric = judge.metrics[name]
-    contributions = metric.contributions(predictions)
+    metric = metric_of(judge, name)
     if not decisions and metric.share:
         rates = {name: fairness.Rate(contributions[:, 0] > 0, np.ones(len(contributions), np.bool_))}
     values = {} if rates else {name: (metric, contributions)}

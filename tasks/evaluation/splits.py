@@ -45,6 +45,11 @@ class Split:
         """Return the query of each row, [rows]: its value in the column of the role group."""
         raise NotImplementedError
 
+    def groups(self) -> list[Any] | None:
+        """Return the group of each row by `source.group`, of text of each document, None where it is missing; None
+        where there are no groups."""
+        return None
+
     def tags(self) -> list[list[int]]:
         """Return the class number of each word of each row, also of those that are cut."""
         raise NotImplementedError
@@ -112,6 +117,13 @@ class SnapshotSplit(Split):
         """Return the query of each row by the records."""
         return queries_of(RecordsReader(self.records), self.name)[self._records_of_rows()]
 
+    def groups(self) -> list[Any] | None:
+        """Return the group of each row, of text of each document, by the records."""
+        of_records = groups_of(RecordsReader(self.records), self.name)
+        if of_records is None or TOKENS in self.features:
+            return of_records
+        return [of_records[number] for number in self._records_of_rows()]
+
     def tags(self) -> list[list[int]]:
         """Return the class number of each word of each row as it is in the records."""
         reader = RecordsReader(self.records)
@@ -139,6 +151,17 @@ class SnapshotSplit(Split):
         """The column of the records that is the prompt of each text."""
         prompt: str | None = self.features["tokens"].get("prompt")
         return prompt
+
+
+def groups_of(records: RecordsReader, split: str) -> list[Any] | None:
+    """Return the group of each record of a split by `source.group`, None where it is missing; None without groups."""
+    from tasks.data.tables import frame_of
+
+    [name, *_] = [*of_role(records.features, "group"), ""]
+    if not name:
+        return None
+    tables = records.tables(split, [name])
+    return [group for table in tables for group in frame_of(table, records.features)[name].to_list()]
 
 
 def queries_of(records: RecordsReader, split: str) -> npt.NDArray[Any]:

@@ -26,9 +26,10 @@ from tasks.evaluation.classification import by_class
 from tasks.evaluation.entities import Entities, Scheme, scheme_of
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.language_model import nats
-from tasks.evaluation.metrics import Floats, Metric, ratio
+from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.thresholds import USUAL, Binary
+from tasks.evaluation.units import Floats, Units
 from tasks.models.features import classes, input_arrays
 from tasks.models.forward import Call
 
@@ -111,6 +112,11 @@ def macro_f1(means: Floats) -> Floats:
     return total
 
 
+def of_classes(sums: Floats) -> Floats:
+    """Return the true tokens of units by class, [units, classes], from sums of `token_counts`."""
+    return np.split(sums, 3, axis=-1)[2]
+
+
 def entity_counts(predictions: Predictions) -> Floats:
     """Return the entities of each sequence that are rightly predicted, predicted, and true, [N, 3]."""
     predicted, true, found = predictions.entities
@@ -130,6 +136,11 @@ def share_of(*places: int) -> Callable[[Floats], Floats]:
     return value
 
 
+def places(*chosen: int) -> Callable[[Floats], Floats]:
+    """Return the function of sums of `entity_counts` that adds those at some places, [units, 1]."""
+    return lambda sums: sums[..., chosen].sum(axis=-1, keepdims=True)
+
+
 def loss(predictions: Predictions) -> Floats:
     """Return nats and tokens that are read of each sequence, [N, 2]: their ratio is the loss of training."""
     if predictions.nats is None:
@@ -138,17 +149,17 @@ def loss(predictions: Predictions) -> Floats:
 
 
 OF_ENTITIES = {
-    "entity_f1": Metric(entity_counts, share_of(1, 2), corrected=False),
-    "entity_precision": Metric(entity_counts, share_of(1), corrected=False),
-    "entity_recall": Metric(entity_counts, share_of(2), corrected=False),
+    "entity_f1": Score(entity_counts, share_of(1, 2), needs=places(1, 2)),
+    "entity_precision": Score(entity_counts, share_of(1), needs=places(1)),
+    "entity_recall": Score(entity_counts, share_of(2), needs=places(2)),
 }
 """The metrics that there are where the classes are those of entities."""
 
-METRICS = {
-    "macro_f1": Metric(token_counts, macro_f1),
-    "token_accuracy": Metric(token_accuracy, ratio, corrected=False),
+METRICS: dict[str, Metric] = {
+    "macro_f1": Score(token_counts, macro_f1, needs=of_classes),
+    "token_accuracy": Score(token_accuracy, ratio, size=1),
     **OF_ENTITIES,
-    "loss": Metric(loss, ratio, corrected=False),
+    "loss": Means(loss, ratio, size=1),
 }
 """By the names of `evaluate.metrics`."""
 
@@ -158,6 +169,8 @@ class Judge:
 
     saved = "tags"
     example_of = None
+    units: Units | None = None
+    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
@@ -175,6 +188,11 @@ class Judge:
         self.metrics = {name: metric for name, metric in METRICS.items() if name not in left_out}
         if asked := [name for name in config.metrics or () if name in left_out]:
             raise Failed("evaluate.metrics", asked[0], WITHOUT_ENTITIES, "leave it out")
+
+    @property
+    def targets(self) -> npt.NDArray[Any]:
+        """The labels of the tokens that are read, [N, length]."""
+        return np.asarray(self.split.arrays[LABEL])
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -205,7 +223,7 @@ class Judge:
         """Return the most probable class of every token that is read, [tokens]."""
         return kept["tags"][self.read]
 
-    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+    def binary(self, predictions: Predictions) -> dict[str, Binary]:
         """Return nothing: there are no yes-or-no decisions."""
         return {}
 

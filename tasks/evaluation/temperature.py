@@ -53,9 +53,9 @@ def measured(
     """
     scaled = predictions.scaled(temperature)
     names = tuple(name for name in AGAIN if name in judge.metrics)
-    before, after = (intervals(judge.metrics, names, each, config.resamples) for each in (predictions, scaled))
+    before, after = (intervals(judge.metrics, names, each, judge.units) for each in (predictions, scaled))
     loss = judge.metrics["loss"]
-    change = difference(loss, loss.contributions(predictions), loss.contributions(scaled), config.resamples)
+    change = difference(loss, loss.contributions(predictions), loss.contributions(scaled), judge.units)
     tests = {name: value for name, value in judge.figures(scaled).items() if name.startswith(f"{AGAIN[1]}/")}
     row = {
         "before": {name: each.as_json() for name, each in before.items()},

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from tasks.config.evaluate import ThresholdConfig
 from tasks.errors import Failed
 from tasks.evaluation.intervals import interval_of
-from tasks.evaluation.metrics import Floats, Metric
+from tasks.evaluation.metrics import Proportion, Score
+from tasks.evaluation.units import Floats, Units
 
 FIELD = "evaluate.threshold"
 USUAL = 0.5
@@ -73,16 +74,56 @@ def mcc(means: Floats) -> Floats:
     return np.divide(tp * tn - fp * fn, whole, out=np.zeros_like(whole), where=whole > 0)
 
 
-MEASURES: dict[str, Callable[[Floats], Floats]] = {
-    "precision": precision,
-    "recall": recall,
-    "f1": f1,
-    "accuracy": accuracy,
-    "balanced_accuracy": balanced_accuracy,
-    "mcc": mcc,
-    "false_positive_rate": false_positive_rate,
-}
-"""Functions of means of `counts`."""
+def _both_kinds(sums: Floats) -> Floats:
+    """Return how many of both kinds units have, [units, 2], from sums of `counts`."""
+    return np.stack([sums[..., 0] + sums[..., 2], sums[..., 1] + sums[..., 3]], axis=-1)
+
+
+def _of(*places: int) -> Callable[[Floats], tuple[Floats, Floats]]:
+    """Return the function of sums of `counts` that returns the first of some places, and the sum of all of them."""
+    return lambda sums: (sums[..., places[0]], sums[..., list(places)].sum(axis=-1))
+
+
+def _right(sums: Floats) -> tuple[Floats, Floats]:
+    """Return the correct decisions, and all, from sums of `counts`."""
+    return sums[..., 0] + sums[..., 3], sums.sum(axis=-1)
+
+
+def _selected(sums: Floats) -> Floats:
+    return sums[..., :1] + sums[..., 1:2]
+
+
+def measures(counted: Callable[[Any], Floats]) -> dict[str, Score]:
+    """Return the measures of a yes-or-no decision by name; `counted` returns the `counts` of examples, [N, 4].
+
+    F1 is an increasing function of a share: of true positives among all that are selected or true.
+    """
+
+    def positives(sums: Floats) -> Floats:
+        return _both_kinds(sums)[..., :1]
+
+    def negatives(sums: Floats) -> Floats:
+        return _both_kinds(sums)[..., 1:]
+
+    def of_union(share: float) -> float:
+        return 2 * share / (1 + share)
+
+    def in_union(f1: float) -> float:
+        return f1 / (2 - f1)
+
+    return {
+        "precision": Proportion(counted, precision, needs=_selected, counted=_of(0, 1)),
+        "recall": Proportion(counted, recall, needs=positives, counted=_of(0, 2)),
+        "f1": Proportion(counted, f1, needs=positives, counted=_of(0, 1, 2), of_share=of_union, share_of=in_union),
+        "accuracy": Proportion(counted, accuracy, counted=_right),
+        "balanced_accuracy": Score(counted, balanced_accuracy, needs=_both_kinds),
+        "mcc": Score(counted, mcc, lowest=-1.0, needs=_both_kinds),
+        "false_positive_rate": Proportion(counted, false_positive_rate, needs=negatives, counted=_of(1, 3)),
+    }
+
+
+MEASURES = measures(lambda counts: counts)
+"""Of `counts`, by name."""
 
 
 def choose(name: str, decision: Binary, config: ThresholdConfig) -> float:
@@ -107,9 +148,9 @@ def choose(name: str, decision: Binary, config: ThresholdConfig) -> float:
     tp, fp = true_from, all_from - true_from
     means = np.stack([tp, fp, positives - tp, whole - positives - fp], axis=-1) / whole
     goal, required, least = config.goal
-    scores = MEASURES[goal](means)
+    scores = MEASURES[goal].value(means)
     if required is not None:
-        reached = MEASURES[required](means)
+        reached = MEASURES[required].value(means)
         fits = reached <= least if required == "false_positive_rate" else reached >= least
         if not (fits & (tp + fp > 0)).any():
             best = reached[tp + fp > 0].min() if required == "false_positive_rate" else reached[tp + fp > 0].max()
@@ -121,7 +162,7 @@ def choose(name: str, decision: Binary, config: ThresholdConfig) -> float:
 
 
 def measured(
-    decisions: Mapping[str, Binary], thresholds: Mapping[str, float], resamples: int
+    decisions: Mapping[str, Binary], thresholds: Mapping[str, float], units: Units | None
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Return the measures of each decision at its threshold with intervals, and at 0.5, for the report; and those of
     the only decision, or the mean F1 of several, by flat name."""
@@ -130,17 +171,14 @@ def measured(
     flattened: dict[str, float] = {}
     for name, decision in decisions.items():
         threshold = thresholds[name]
-        at = {
-            measure: interval_of(Metric(lambda values: values, value), counts(decision, threshold), resamples)
-            for measure, value in MEASURES.items()
-        }
-        usual = counts(decision, USUAL).mean(axis=0)
+        of_each, usual = counts(decision, threshold), counts(decision, USUAL)
+        at = {measure: interval_of(metric, of_each, units) for measure, metric in MEASURES.items()}
         rows.append(
             {
                 "decision": name,
                 "threshold": threshold,
                 "at_threshold": {measure: each.as_json() for measure, each in at.items()},
-                "at_half": {measure: float(value(usual)) for measure, value in MEASURES.items()},
+                "at_half": {measure: metric.of(usual) for measure, metric in MEASURES.items()},
             }
         )
         f1_scores.append(at["f1"].value)

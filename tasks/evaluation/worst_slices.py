@@ -20,7 +20,8 @@ from tasks.data.features import Feature
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.columns import Masks, conditional, of_column
 from tasks.evaluation.intervals import LEVEL, interval_of
-from tasks.evaluation.metrics import Floats, Metric
+from tasks.evaluation.metrics import Metric
+from tasks.evaluation.units import Floats
 
 SHOWN = 5
 """Slices that are shown with `evaluate.find_slices: true`."""
@@ -83,8 +84,8 @@ def find(
             {
                 "slice": " and ".join(names[each] for each in conditions),
                 "examples": int(inside.sum()),
-                **interval_of(metric, contributions[inside], resamples).as_json(),
-                "rest": float(metric.value(contributions[~inside].mean(axis=0))),
+                **interval_of(metric, contributions[inside]).as_json(),
+                "rest": metric.of(contributions[~inside]),
                 "p_value": float(adjusted[row]),
                 "beyond_chance": bool(beyond[row]),
             }
@@ -99,8 +100,8 @@ def damage(metric: Metric, contributions: Floats, sign: int) -> Floats:
     of the value without it (infinitesimal jackknife)."""
     if metric.share:
         return 1 - contributions[:, 0] if sign > 0 else contributions[:, 0]
-    without = metric.value((contributions.sum(axis=0) - contributions) / max(len(contributions) - 1, 1))
-    changes: Floats = sign * (without - without.mean()) * (len(contributions) - 1)
+    pseudo = metric.pseudo(contributions, None)
+    changes: Floats = sign * (pseudo.mean() - pseudo)
     return changes
 
 

@@ -15,7 +15,7 @@ from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import packing
 from tasks.data.text import scored, scored_bytes
 from tasks.evaluation.judging import Judge, make_judge, run_model
-from tasks.evaluation.splits import Documents, Split, queries_of
+from tasks.evaluation.splits import Documents, Split, groups_of, queries_of
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
@@ -55,6 +55,10 @@ class RawSplit(Split):
         assert self._records is not None, "a ranking is scored on records"
         return queries_of(self._records, self.name)
 
+    def groups(self) -> list[Any] | None:
+        """Return the group of each row by the records; None without records."""
+        return None if self._records is None else groups_of(self._records, self.name)
+
     def tags(self) -> list[list[int]]:
         """Return the class number of each word of each row."""
         assert self._tags is not None, "a tagger is scored on records"
@@ -77,8 +81,10 @@ class TextSplit(Split):
         keys: list[str],
         contents: list[bytes],
         prompts: list[bytes] | None = None,
+        groups: list[Any] | None = None,
     ) -> None:
-        """Encode texts; an export of pairs has a prompt before each."""
+        """Encode texts; an export of pairs has a prompt before each. `groups` are those of `source.group`."""
+        self._groups = groups
         tokenizer, block, pairs = codec(export), int(transform["block"]), transform["prompt"] is not None
         self.transform = export / "transform"
         tokens = tokenizer.encode([content.decode() for content in contents])
@@ -107,3 +113,7 @@ class TextSplit(Split):
     def documents(self) -> Documents:
         """Return the texts and the text of each target."""
         return self._documents
+
+    def groups(self) -> list[Any] | None:
+        """Return the group of each text."""
+        return self._groups

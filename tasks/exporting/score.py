@@ -17,9 +17,10 @@ from tasks.data.snapshots import tags
 from tasks.data.text import text_columns
 from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
+from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import make_judge, names_of, run_model
-from tasks.evaluation.splits import Split
+from tasks.evaluation.judging import contributions_of, make_judge, names_of, run_model
+from tasks.evaluation.splits import Split, groups_of
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
@@ -34,7 +35,7 @@ ROWS = 256
 
 
 def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
-    """Score an export on the records of a split, with the resamples and bins of `config`.
+    """Score an export on the records of a split, with the bins of `config`.
 
     Labels are matched by class name, so that the order of the classes may differ.
 
@@ -52,13 +53,14 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
         raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")
     task, raw = _open(export, transform, reader, split)
     judge = make_judge(task, raw, config, transform.get("loss"))
+    Decision(transform.get("temperature"), transform.get("thresholds")).settle(judge)
     kept = run_model(judge, float_model(export), name=split, progress=bench.progress).kept
-    predictions, metrics = judge.predictions(kept), names_of(judge, task)
+    predictions, metrics = judge.predictions(kept), names_of(judge, task, config)
     scores: dict[str, Any] = {"examples": judge.examples}
-    for name, item in intervals(judge.metrics, metrics, predictions, config.resamples).items():
+    for name, item in intervals(judge.metrics, metrics, predictions, judge.units).items():
         scores |= item.flat(name)
-    resampled = {name: judge.metrics[name] for name in metrics if judge.metrics[name].resampled}
-    scores["contributions"] = {name: each.contributions(predictions).tolist() for name, each in resampled.items()}
+    values = contributions_of(judge, kept, config)
+    scores["contributions"] = {name: each.tolist() for name, each in values.items()}
     scores["extents"] = judge.extents(predictions).tolist()
     return scores
 
@@ -72,7 +74,7 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
         keys = [bytes(example["key"][0]).decode() for example in examples]
         texts = {name: [bytes(example[name][0]) for example in examples] for name in of_text}
         prompts = texts[of_text.prompt] if of_text.prompt is not None else None
-        return task, TextSplit(export, transform, keys, texts[of_text.text], prompts)
+        return task, TextSplit(export, transform, keys, texts[of_text.text], prompts, groups_of(reader, split))
     preprocess = Reader.open(export / "transform")
     parts = [_preprocessed(preprocess, reader.features, table) for table in reader.tables(split, rows=ROWS)]
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

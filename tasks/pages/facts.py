@@ -13,7 +13,7 @@ from tasks.config.models import MODELS
 from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes
 from tasks.display.words import baselines, describe, describe_search, noun, one, score
-from tasks.evaluation import MIN_EXAMPLES, primary_metric
+from tasks.evaluation import MIN_EXAMPLES
 from tasks.models.usage import USES
 from tasks.runs import judgement
 from tasks.runs.runs import Run
@@ -147,8 +147,8 @@ class Facts:
 
     @property
     def metric(self) -> str:
-        """The primary metric of the task."""
-        return primary_metric(self.config.model.task)[0]
+        """The primary metric."""
+        return self.config.evaluate.primary_of(self.config.model.task)[0]
 
     @property
     def counted(self) -> str:

@@ -55,7 +55,8 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     for name in (*task.metrics, *own, *task.figures, *task.baselines):
         values = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
         if any(values):
-            better = "higher is better" if name in task.higher_is_better else "lower is better"
+            losses = (*facts.config.evaluate.lower_is_better, *(set(task.metrics) - task.higher_is_better))
+            better = "lower is better" if name in losses else "higher is better"
             described = {**FIGURES, **task.baselines, **own}.get(name, better)
             rows.append({"name": name.replace("_", " "), "better": described, "values": values})
     return rows

@@ -20,6 +20,7 @@ from tasks.display.numbers import figure, kilobytes
 from tasks.display.words import interval
 from tasks.errors import Failed
 from tasks.evaluation import MIN_EXAMPLES, paired
+from tasks.evaluation.units import count as units_of
 from tasks.pages.facts import Facts
 
 SPLITS = ("test", "validation")
@@ -152,14 +153,15 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     values = [each.values.get(metric) for each in pair] if pair else [None]
     if pair is None or values[0] is None or values[1] is None or values[0].shape != values[1].shape:
         return _by_intervals(before, after, name)
-    count = len(values[0])
+    units = pair[1].units
+    count = units_of(units, len(values[0]))
     ends = (interval(before.metrics, name), interval(after.metrics, name))
     if count < 2:
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
-    change = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
-    by = f"paired bootstrap over {count:,} {after.judged}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
-    if pair[0].metrics[metric].share:
-        by += " and McNemar's test"
+    change = paired.change(pair[1].metrics[metric], values[0], values[1], after.config.evaluate.resamples, units)
+    judged = after.judged if units is None else "groups"
+    by = f"{change.difference.method} over {count:,} {judged}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
+    by += " and McNemar's test" if pair[1].metrics[metric].share and units is None else " and a permutation test"
     between = (change.difference.low, change.difference.high)
     if count < max(pair[0].total, pair[1].total):
         by += ", those that both have"
@@ -176,12 +178,12 @@ def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
     return Row(name, a, b, b - a, one, other, by="their intervals overlap: undecided")
 
 
-def pair(before: Facts, after: Facts, split: str) -> Pair | None:
+def pair(before: Facts, after: Facts, split: str, config: EvaluateConfig | None = None) -> Pair | None:
     """Return the contributions of both runs on the examples that both have; None where these are none, or too few of
-    another split, or were deleted."""
+    another split, or were deleted. `config` says how they are judged; default: as the second one."""
     if before.config.model.task != after.config.model.task:
         return None
-    first, second = (contributions(facts, split, after.config.evaluate) for facts in (before, after))
+    first, second = (contributions(facts, split, config or after.config.evaluate) for facts in (before, after))
     if first is None or second is None:
         return None
     both = paired.aligned(first, second)

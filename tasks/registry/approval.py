@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Release, Report
 from tasks.errors import Refused
-from tasks.evaluation import primary_metric
 from tasks.evaluation.gates import Promotion, promotion, with_gates
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
@@ -252,7 +251,7 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
         passed = registered.approval == "pending"
         return Promotion(passed, tags["millrace.compared"], None if asked == "none" else asked, None, passed)
     again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
-    promote, beside, present = run.config.promote, None, None
+    promote, judged, beside, present = run.config.promote, run.config.evaluate, None, None
     if champion is not None:
         why = ""
         if champion.scored_on != registered.scored_on:
@@ -263,13 +262,16 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
         users = comparison.users(client, run.store, name, registered, champion)
         if isinstance(users, str):
             why = users
-        elif (found := comparison.by_report(champion, run)) is not None:
-            beside = comparison.compared(*found, users, now, Facts(run).judged)
-        present = comparison.champion_of(champion, registered.metric, run, beside, why)
-    _, higher_is_better = primary_metric(run.config.model.task)
-    gate = promotion(
-        registered.metric, registered.score, present, promote.margin, higher_is_better, require=promote.require
-    )
+        else:
+            try:
+                judged = comparison.as_the_champion(champion, run.config)
+                if (found := comparison.by_report(champion, run, judged)) is not None:
+                    beside = comparison.compared(*found, users, now, Facts(run).judged)
+            except Refused as unfit:
+                why = f"{unfit.saw}, and {unfit.rule}"
+        present = comparison.champion_of(champion, run, beside, why)
+    primary = judged.primary_of(run.config.model.task)
+    gate = promotion(registered.metric, registered.score, present, promote.margin, primary[1], require=promote.require)
     if not promote.gates:
         return gate
     report = Facts(run).one(Report.kind)
@@ -277,4 +279,4 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
         saw = f"the champion is version {now} now, and the report of this version is not in the store"
         raise Refused(run.run_id, saw, "promote.gates judge it again by its report", f"make it with {again}")
     against = None if champion is None else now
-    return with_gates(gate, comparison.judge(run, report, promote.gates, against, beside))
+    return with_gates(gate, comparison.judge(run, report, promote.gates, against, beside, primary))

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tasks.artifacts import Report
+from tasks.config import Config, EvaluateConfig
 from tasks.config.gates import AbsoluteGate, PromoteGate
+from tasks.config.task import TASKS
 from tasks.errors import Failed, Refused, of_the_machine
 from tasks.evaluation import MIN_EXAMPLES, paired
 from tasks.evaluation.gates import PASS, Beside, Champion, Verdict
-from tasks.evaluation.metrics import Floats
 from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.units import Floats, Units, at, count
 from tasks.models.usage import USES, Usage
 from tasks.pages import results
 from tasks.pages.facts import Facts
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from tasks.registry.registry import Registered
 
 SPLIT = "test"
+
+POSITIVE = "millrace.positive"
+"""The tag of a version that names the class which its metric calls positive."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,11 @@ class Compared:
     unknown: str = ""
     """Weights that one of them began from whose examples are not known, in words; empty where there are none."""
 
+    @property
+    def units(self) -> Units | None:
+        """The independent units of the unused examples."""
+        return at(self.own.units, self.unused)
+
     def of(self, name: str) -> tuple[Floats, Floats] | None:
         """Return the contributions of the champion and of the run's model to a metric on the unused examples; None
         where one of them is not known."""
@@ -52,6 +62,21 @@ class Compared:
         if before is None or after is None or before.shape != after.shape:
             return None
         return before[self.unused], after[self.unused]
+
+
+def as_the_champion(champion: Registered, config: Config) -> EvaluateConfig:
+    """Return the evaluation's config of a run with the champion's primary metric and positive class: by these both are
+    compared, whatever the run itself is judged by.
+
+    Raises:
+        Refused: the task, or `evaluate.own_metrics`, has no such metric.
+    """
+    name, task = champion.metric.removeprefix(f"{SPLIT}/"), config.model.task
+    if name not in (*TASKS[task].metrics, *config.evaluate.own_metrics):
+        saw = f"champion version {champion.version} was judged by {champion.metric or 'an unknown metric'}"
+        raise Refused("evaluate.primary", saw, f"this run has no such metric of {task}", "compare them by hand")
+    changed = {"primary": name, "positive": champion.tags.get(POSITIVE) or config.evaluate.positive}
+    return config.evaluate.model_copy(update=changed)
 
 
 def compared(
@@ -81,26 +106,27 @@ def compared(
     return Compared(own, reference, unused, ", ".join(words), ", ".join(unknown))
 
 
-def champion_of(registered: Registered, metric: str, run: Run, beside: Compared | None, why: str = "") -> Champion:
-    """Return the champion as the gate compares it with a run's model.
+def champion_of(registered: Registered, run: Run, beside: Compared | None, why: str = "") -> Champion:
+    """Return the champion as the gate compares it with a run's model, by the metric that the champion was judged by.
 
-    Args:
-        metric: the flat name of the metric that decides, `test/accuracy`.
-        why: why it cannot be compared, where that is known.
+    `why` says why it cannot be compared, where that is known.
     """
-    version, name = registered.version, metric.removeprefix(f"{SPLIT}/")
+    version, name = registered.version, registered.metric.removeprefix(f"{SPLIT}/")
     pair = None if beside is None or why else beside.of(name)
     if beside is None or pair is None:
         why = why or f"champion version {version} cannot be scored on these records"
         return Champion(version, registered.metric, registered.score, None, why)
     before, after = pair
-    if beside.left_out and len(before) < MIN_EXAMPLES:
-        why = f"{beside.left_out}; {len(before)} are left, and at least {MIN_EXAMPLES} are needed"
+    left = count(beside.units, len(before))
+    if beside.left_out and left < MIN_EXAMPLES:
+        groups = "" if beside.units is None else " groups"
+        why = f"{beside.left_out}; {left}{groups} are left, and at least {MIN_EXAMPLES} are needed"
         return Champion(version, registered.metric, registered.score, None, why)
     of_metric = beside.own.metrics[name]
-    first, second = (float(of_metric.value(each.mean(axis=0))) for each in (before, after))
-    change = paired.change(of_metric, before, after, run.config.evaluate.resamples)
-    found = Beside(first, second, change, len(before), beside.left_out, beside.unknown)
+    first, second = of_metric.of(before), of_metric.of(after)
+    change = paired.change(of_metric, before, after, run.config.evaluate.resamples, beside.units)
+    higher = as_the_champion(registered, run.config).primary_of(run.config.model.task)[1]
+    found = Beside(first, second, change, len(before), higher, beside.left_out, beside.unknown)
     return Champion(version, registered.metric, registered.score, found)
 
 
@@ -128,19 +154,26 @@ def users(
     return found
 
 
-def by_report(champion: Registered, run: Run) -> tuple[paired.Contributions, dict[str, Floats]] | None:
+def by_report(
+    champion: Registered, run: Run, config: EvaluateConfig | None = None
+) -> tuple[paired.Contributions, dict[str, Floats]] | None:
     """Return the contributions of a run's model, and the champion's by the report of its own run, on the test examples
     that both have; None where that run or its report is not in this home, or too few examples are in both."""
     try:
         before = resolve_run(run.home, champion.tags.get("millrace.run") or "none")
     except Refused:
         return None
-    pair = results.pair(Facts(before), Facts(run), SPLIT)
+    pair = results.pair(Facts(before), Facts(run), SPLIT, config)
     return None if pair is None else (pair[1], pair[0].values)
 
 
 def judge(
-    run: Run, report: Report, gates: Sequence[PromoteGate], champion: str | None, beside: Compared | None
+    run: Run,
+    report: Report,
+    gates: Sequence[PromoteGate],
+    champion: str | None,
+    beside: Compared | None,
+    primary: tuple[str, bool],
 ) -> list[Verdict]:
     """Return the verdicts of gates on the model of a run, judged together.
 
@@ -149,6 +182,7 @@ def judge(
         report: of the run's model.
         champion: the champion's version; None without one, where what compares with it passes.
         beside: the champion on the same examples; None where it is not known.
+        primary: the metric that decides, and whether higher is better.
     """
     from tasks.evaluation import gating
     from tasks.evaluation.gating.deciding import decide
@@ -159,10 +193,11 @@ def judge(
     assert own is not None, "the report of this run is in the store"
     alone = gating.Subject(
         task=after.config.model.task,
+        primary=primary,
         own=own.values,
         reference={},
         against=f"champion version {champion}",
-        resamples=after.config.evaluate.resamples,
+        units=own.units,
     )
     both = alone
     if beside is not None and beside.unused.any():
@@ -170,7 +205,8 @@ def judge(
         compared_ones = beside.own.places[beside.unused]
         masks = {name: mask[compared_ones] for name, mask in read_slices(report, SPLIT)[1].items()}
         of_both = [{name: pair[side] for name, pair in pairs.items()} for side in range(2)]
-        both = replace(alone, own={**alone.own, **of_both[1]}, reference=of_both[0], masks=masks)
+        own_ones = {**alone.own, **of_both[1]}
+        both = replace(alone, own=own_ones, reference=of_both[0], masks=masks, units=beside.units)
     found: list[list[Verdict | Test]] = []
     for gate in gates:
         if champion is None and not isinstance(gate, AbsoluteGate):

@@ -128,14 +128,22 @@ def model(
 
 
 def choice(
-    trained: Mapping[str, Artifact], examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int
+    trained: Mapping[str, Artifact],
+    examples: Artifact,
+    config: ModelConfig,
+    train: TrainConfig,
+    seed: int,
+    evaluate: EvaluateConfig,
 ) -> Identity:
     """Return the identity of the model that is chosen among those of several seeds, by the names of their trainings."""
     from tasks.training import MODEL_VERSION
     from tasks.training.seeds import CHOICE_LIBRARIES, CHOICE_VERSION
 
     sections = {"model": config, "train": train, "seed": seed, "choice": {"version": CHOICE_VERSION}}
-    return Identity(sections, {"snapshot": examples, **trained}, Code(MODEL_VERSION, CHOICE_LIBRARIES))
+    sections["evaluate"] = _judged_by(evaluate)
+    code = Code(MODEL_VERSION, CHOICE_LIBRARIES)
+    parents = {"snapshot": examples, **trained}
+    return Identity(sections, parents, code, sources=lambda: _own_metric_files(evaluate))
 
 
 def study(
@@ -223,14 +231,28 @@ def variant(
         parents["made_from"] = made_from
     if reference is not None:
         parents["float"] = reference
-    judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
-    judged |= {} if "at" in evaluate.later() else {"at": evaluate.at}
     made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
     limits: dict[str, Any] = {"max_difference": config.max_difference}
     if any(method.reads_limit for method in form.methods):
-        limits["max_quality_loss"] = config.max_quality_loss(task)
-    sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": judged}
-    return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
+        limits["max_quality_loss"] = config.max_quality_loss(evaluate.primary_of(task)[0])
+    sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": _judged_by(evaluate)}
+    code = Code(VARIANT_VERSION, libraries_of(form.name))
+    return Identity(sections, parents, code, sources=lambda: _own_metric_files(evaluate))
+
+
+def _judged_by(evaluate: EvaluateConfig) -> dict[str, Any]:
+    """Return what of the evaluation's config decides what variants are judged by."""
+    names = {"bins", "at", "primary", "positive", "threshold", "calibrate"}
+    if evaluate.primary in evaluate.own_metrics:
+        names |= {"own_metrics", "lower_is_better"}
+    return evaluate.model_dump(mode="json", include=names - evaluate.later())
+
+
+def _own_metric_files(evaluate: EvaluateConfig) -> list[tuple[str, str]]:
+    """Return the files of own metrics where one of them decides."""
+    from tasks.evaluation.own_files import source_files
+
+    return source_files(evaluate) if evaluate.primary in evaluate.own_metrics else []
 
 
 def search(
@@ -248,8 +270,8 @@ def search(
         "report": report.digest,
         "methods": {name: identity(chain) for name, chain in tried.items()},
         "versions": versions([method for chain in tried.values() for method in chain]),
-        "limits": [config.max_quality_loss(task), config.max_difference],
-        "evaluate": evaluate.at,
+        "limits": [config.max_quality_loss(evaluate.primary_of(task)[0]), config.max_difference],
+        "evaluate": _judged_by(evaluate),
         "code": [SEARCH_VERSION, VARIANT_VERSION],
         "libraries": {name: installed(name) for name in sorted(libraries)},
     }
@@ -265,7 +287,7 @@ def judgement(
         "variants": {variant.name: variant.digest for variant in variants},
         "report": report.digest,
         "compress": config.model_dump(mode="json"),
-        "resamples": evaluate.resamples,
+        "evaluate": _judged_by(evaluate),
         "code": GATING_VERSION,
     }
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Export, Records, Release, Report
-from tasks.config import Config, PromoteConfig
+from tasks.config import Config, EvaluateConfig, PromoteConfig
 from tasks.config.task import TASKS
 from tasks.display import terminal
-from tasks.errors import Failed, Lost, of_the_machine
-from tasks.evaluation import primary_metric
+from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.gates import promotion, with_gates
-from tasks.evaluation.metrics import Floats
+from tasks.evaluation.units import Floats
 from tasks.registry import approval
 from tasks.runs.audit import Audit
 from tasks.runs.judgement import tags_of
@@ -108,8 +107,8 @@ def _decide(
         return Release(
             name, registered.version, registry.CHAMPION, exported.digest, verdict, registered.decided(run.run_id)
         )
-    name_of_metric, higher_is_better = primary_metric(attempt.config.model.task)
-    metric = f"test/{name_of_metric}"
+    task, judged = attempt.config.model.task, attempt.config.evaluate
+    metric, higher_is_better = f"test/{judged.primary_of(task)[0]}", judged.primary_of(task)[1]
     score = report.metrics[metric]
     if registered is None:
         tags = {
@@ -121,18 +120,25 @@ def _decide(
         }
         if at := _rank(attempt.config):
             tags["millrace.at"] = at
+        if judged.positive is not None:
+            tags[comparison.POSITIVE] = judged.positive
         number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
         registered = registry.version(client, name, number)
         assert registered is not None
     beside, present = None, None
     if champion:
-        beside, why = _beside(attempt, client, registered, champion, records)
-        present = comparison.champion_of(champion, metric, run, beside, why)
-    baselines = TASKS[attempt.config.model.task].baselines_in(report.metrics) if config.baseline else {}
+        try:
+            judged = comparison.as_the_champion(champion, attempt.config)
+            beside, why = _beside(attempt, client, registered, champion, records, judged)
+        except Refused as unfit:
+            why = f"{unfit.saw}, and {unfit.rule}"
+        present = comparison.champion_of(champion, run, beside, why)
+    baselines = TASKS[task].baselines_in(report.metrics) if config.baseline else {}
     gate = promotion(metric, score, present, config.margin, higher_is_better, baselines, config.require)
     if config.gates:
         against = champion.version if champion else None
-        gate = with_gates(gate, comparison.judge(run, report, config.gates, against, beside))
+        primary = judged.primary_of(task)
+        gate = with_gates(gate, comparison.judge(run, report, config.gates, against, beside, primary))
         attempt.shipper.tags(tags_of({"promote": [verdict.as_json() for verdict in gate.gates]}))
     required = config.approval == "required"
     ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
@@ -150,7 +156,12 @@ def _rank(config: Config) -> str:
 
 
 def _beside(
-    attempt: Attempt, client: MlflowClient, version: Registered, champion: Registered, records: Records
+    attempt: Attempt,
+    client: MlflowClient,
+    version: Registered,
+    champion: Registered,
+    records: Records,
+    config: EvaluateConfig,
 ) -> tuple[Compared | None, str]:
     """Return a version and the champion on the test examples of these records; or why they cannot be compared.
 
@@ -165,37 +176,40 @@ def _beside(
         return None, users
     found = None
     if champion.scored_on == (records.digest, _rank(attempt.config)):
-        found = comparison.by_report(champion, attempt.run)
+        found = comparison.by_report(champion, attempt.run, config)
     if found is None:
-        found = _again(attempt, client, champion, records) or comparison.by_report(champion, attempt.run)
+        again = _again(attempt, client, champion, records, config)
+        found = again or comparison.by_report(champion, attempt.run, config)
     if found is None:
         return None, f"champion version {champion.version} cannot be scored on these records"
     return comparison.compared(*found, users, champion.version, Facts(attempt.run).judged), ""
 
 
 def _again(
-    attempt: Attempt, client: MlflowClient, champion: Registered, records: Records
+    attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, config: EvaluateConfig
 ) -> tuple[Contributions, dict[str, Floats]] | None:
     """Return the contributions of the run's model, and the champion's as it is scored on these records."""
     from tasks.pages import results
     from tasks.pages.facts import Facts
 
-    own = results.contributions(Facts(attempt.run), "test")
-    scores = _score_again(attempt, client, champion, records)
+    own = results.contributions(Facts(attempt.run), "test", config)
+    scores = _score_again(attempt, client, champion, records, config)
     if own is None or not scores:
         return None
     alike = np.flatnonzero(own.extents == np.asarray(scores["extents"]))
     return own.at(alike), {name: np.asarray(each)[alike] for name, each in scores["contributions"].items()}
 
 
-def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records) -> dict[str, Any]:
+def _score_again(
+    attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, config: EvaluateConfig
+) -> dict[str, Any]:
     """Score the champion's export on these test records; return nothing where that is not possible."""
     from tasks.registry import registry
 
     try:
         attempt.run.use(Export.kind, champion.export)
         export = registry.fetch(client, attempt.store, attempt.config.name, champion)
-        arguments = (export.path, records.path, "test", attempt.config.evaluate)
+        arguments = (export.path, records.path, "test", config)
         scores: dict[str, Any] = attempt.work("promote", "tasks.exporting.score:score", None, arguments)
         return scores
     except (OSError, KeyError, Failed) as error:

@@ -87,7 +87,7 @@ class Shipper:
 
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         """Send the metrics of an artifact through the journal, and its digest and lineage."""
-        self.metrics(tracked.of_stage(self.run.config.model.task, stage, artifact, seconds, cached))
+        self.metrics(tracked.of_stage(self.run.config, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.evaluation import primary_metric
+from tasks.config import Config
 from tasks.exporting import LITERT
 from tasks.training.seeds import OVER_SEEDS
 
 
-def of_stage(task: str, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
+def of_stage(config: Config, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
     """Return the metrics of an artifact, and if it was made in this attempt the seconds."""
-    metric = primary_metric(task)[0]
+    metric = config.evaluate.primary_of(config.model.task)[0]
     metrics = {name: value for name, value in artifact.metrics.items() if _compares(name, artifact, metric)}
     what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
     return metrics if cached else {**metrics, f"seconds/{what}": seconds}

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
 from tasks.errors import Failed
-from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import over_seeds
-from tasks.evaluation.judging import Judge, make_judge, run_model
+from tasks.evaluation.judging import Judge, contributions_of, make_judge, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.models import keras_file
 from tasks.models.forward import inference_function
@@ -45,6 +44,7 @@ def choose(
     model_config: ModelConfig,
     config: TrainConfig,
     seed: int,
+    evaluate: EvaluateConfig,
 ) -> Outcome:
     """Score the models of several seeds and write the best one, or the average of their weights.
 
@@ -58,19 +58,18 @@ def choose(
     """
     plan = keras_file.architecture(trained[0].path)
     task, loss = plan["model"]["task"], plan["loss"]
-    metric, higher = primary_metric(task)
+    metric, higher = evaluate.primary_of(task)
     judges = {
-        split: make_judge(task, SnapshotSplit(examples.path, records.path, split), EvaluateConfig(), loss)
-        for split in SPLITS
+        split: make_judge(task, SnapshotSplit(examples.path, records.path, split), evaluate, loss) for split in SPLITS
     }
     names = [name_of(number) for number in range(len(trained))]
     scores = {}
     for number, (name, model) in enumerate(zip(names, trained, strict=True)):
         bench.progress(number, len(trained), "models")
-        scores[name] = scored(keras_file.load(model.path), judges, metric)
+        scores[name] = scored(keras_file.load(model.path), judges, metric, evaluate)
     average = mean_of(trained) if config.select == AVERAGE else None
     if average is not None:
-        scores[AVERAGE] = scored(average, judges, metric)
+        scores[AVERAGE] = scored(average, judges, metric, evaluate)
     better = partial(rank, metric=metric, higher=higher)
     chosen = min(scores, key=lambda name: better(scores[name]))  # of equal ones the first: the average is the last
     steps = [model.manifest["steps"] for model in trained]
@@ -105,13 +104,13 @@ def choose(
     )
 
 
-def scored(model: keras.Model, judges: dict[str, Judge], metric: str) -> dict[str, float]:
+def scored(model: keras.Model, judges: dict[str, Judge], metric: str, evaluate: EvaluateConfig) -> dict[str, float]:
     """Return the primary metric and the loss of a model on each split, by flat name."""
     call = inference_function(model)
     found: dict[str, float] = {}
     for split, judge in judges.items():
-        predictions = judge.predictions(run_model(judge, call, name=split).kept)
-        found |= {f"{split}/{name}": float(judge.metrics[name](predictions)) for name in (metric, "loss")}
+        values = contributions_of(judge, run_model(judge, call, name=split).kept, evaluate)
+        found |= {f"{split}/{name}": metric_of(judge, name).of(values[name]) for name in (metric, "loss")}
     return found
 
 

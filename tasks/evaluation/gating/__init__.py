@@ -14,8 +14,10 @@ from tasks.config.gates import Gate
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio, Verdict
-from tasks.evaluation.metrics import Floats, Metric
+from tasks.evaluation.metrics import Metric
 from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.own_metrics import MEAN
+from tasks.evaluation.units import Floats, Units
 
 GATES = {
     "absolute": "tasks.evaluation.gating.absolute",
@@ -31,13 +33,16 @@ class Subject:
     """What gates judge: a variant, or a new version; and what it is compared with."""
 
     task: str
+    primary: tuple[str, bool]
+    """The metric that decides, and whether higher is better."""
     own: Mapping[str, Floats]
     """Contributions of the test examples to each metric, float64 [N, K]."""
     reference: Mapping[str, Floats]
     """The same of the float model, or of the champion; without those that are not there."""
     against: str
     """The reference in words."""
-    resamples: int
+    units: Units | None = None
+    """The independent unit of each example; None: each is one."""
     masks: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     """The examples of each slice, bool [N]."""
     measures: Mapping[str, float] = field(default_factory=dict)
@@ -51,17 +56,18 @@ class Subject:
         Raises:
             Failed: the test examples have no such metric.
         """
-        task = TASKS[self.task]
-        name = gate.metric or task.primary[0]
+        task, (primary, higher) = TASKS[self.task], self.primary
+        name = gate.metric or primary
         if name not in self.own:
             rule = f"the test examples have {', '.join(sorted(self.own))}"
             raise Failed(f"gate {gate.label}", f"metric {name}", rule, "name one of them")
-        return name, metrics_of(self.task)[name], 1 if name in task.higher_is_better else -1
+        better = higher if name == primary else name in task.higher_is_better
+        return name, metrics_of(self.task).get(name, MEAN), 1 if better else -1
 
     @property
     def counted(self) -> str:
         """The plural noun of the independent units."""
-        return TASKS[self.task].counted
+        return TASKS[self.task].counted if self.units is None else "groups"
 
 
 class Kind(Protocol):

@@ -19,4 +19,4 @@ def find(gate: AbsoluteGate, subject: Subject) -> list[Verdict | Test]:
             return [gates.unmeasured(gate.label, limit, "it was not measured here")]
         return [gates.measured(gate.label, value, limit, f"takes {value:,.0f} bytes")]
     name, metric, _ = subject.metric(gate)
-    return [at_most(gate.label, metric, subject.own[name], sign, limit, subject.resamples, subject.counted)]
+    return [at_most(gate.label, metric, subject.own[name], sign, limit, subject.units, subject.counted)]

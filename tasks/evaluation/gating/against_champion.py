@@ -16,4 +16,4 @@ def find(gate: ChampionGate, subject: Subject) -> list[Verdict | Test]:
         why = f"not comparable: {subject.against} has no {name.replace('_', ' ')} of each of these test examples"
         return [gates.unmeasured(gate.label, gate.max_loss, why)]
     pair = (subject.reference[name], subject.own[name])
-    return [loss(gate.label, metric, *pair, sign, gate.max_loss, subject.resamples, subject.counted)]
+    return [loss(gate.label, metric, *pair, sign, gate.max_loss, subject.units, subject.counted)]

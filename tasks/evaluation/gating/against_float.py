@@ -25,8 +25,8 @@ def find(gate: FloatGate, subject: Subject) -> list[Verdict | Test]:
         return found
     name, metric, sign = subject.metric(gate)
     before, after = subject.reference[name], subject.own[name]
-    most = limit(subject.task, gate.max_loss, float(metric.value(before.mean(axis=0))))
-    return [loss(gate.label, metric, before, after, sign, most, subject.resamples, subject.counted)]
+    most = limit(subject.task, metric, gate.max_loss, metric.of(before))
+    return [loss(gate.label, metric, before, after, sign, most, subject.units, subject.counted)]
 
 
 def _ratio(measure: str, label: str, limit: float | None, subject: Subject) -> Verdict:

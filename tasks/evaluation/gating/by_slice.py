@@ -7,6 +7,7 @@ from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.gating import Subject
 from tasks.evaluation.noninferiority import Test, loss
+from tasks.evaluation.units import at
 
 
 def find(gate: SlicesGate, subject: Subject) -> list[Verdict | Test]:
@@ -28,7 +29,7 @@ def find(gate: SlicesGate, subject: Subject) -> list[Verdict | Test]:
             after[mask],
             sign,
             gate.max_loss,
-            subject.resamples,
+            at(subject.units, mask),
             subject.counted,
             where,
         )

@@ -46,7 +46,7 @@ def _tested(test: Test, p_value: float, count: int) -> Verdict:
         text += f" {limit:g}"
         return Verdict(test.gate, test.sign * test.lower, limit, FAIL, text, p_value)
     more = test.more(ERROR / count)
-    would = "no number of examples would decide" if more is None else f"about {more:,} more would decide"
+    would = "it cannot be decided at this limit" if more is None else f"about {more:,} more would decide"
     text = f"{where}{test.what} {first:.4f} of {test.examples:,} test {test.counted}, at {edge} "
     text += f"{second:.4f} with 95 % confidence; the limit is {limit:g}{chance}; {would}"
     return Verdict(test.gate, second, limit, UNDECIDED, text, p_value, more, few=test.best > ERROR / count)

@@ -1,0 +1,442 @@
+"""Estimates by kind: a value of a sample, its interval, and the evidence that the truth is on one side of a limit.
+
+Interval and p-value of an estimate are one and the same test, so that what is printed is what decides. None needs
+random draws, so that a p-value may be as small as the evidence allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite, log, log1p, sqrt
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit, ndtr, ndtri
+
+Function = Callable[[Any], Any]
+"""Of a number, or of each of an array."""
+
+BINOMIAL, LOGIT, SKEWED, PAIRED, TANGO = (
+    "exact binomial",
+    "Student's t of logits",
+    "Student's t, corrected for skewness",
+    "paired Student's t",
+    "Tango's score",
+)
+MOST_TRIALS = 1 << 30
+"""Trials that are asked for at most."""
+ALONE, ALIKE = "one unit", "all alike"
+"""Methods of an interval; with one unit, or without any spread of what has no bounds, there is none, and both ends are
+the value."""
+
+
+POWER = 0.8
+"""Probability with which so many units as are asked for would decide, if the truth is what was observed."""
+
+
+class Estimate(Protocol):
+    """A value with its uncertainty."""
+
+    @property
+    def value(self) -> float:
+        """The value."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """The independent units that decide how sure it is."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """How the ends are found."""
+        ...
+
+    def ends(self, level: float) -> tuple[float, float]:
+        """Return both ends of the interval at a level; each is a one-sided bound at (1 + level) / 2."""
+        ...
+
+    def p_at_least(self, limit: float) -> float:
+        """Return the p-value of the truth being at least `limit`: a small one shows that it is below."""
+        ...
+
+    def p_at_most(self, limit: float) -> float:
+        """Return the p-value of the truth being at most `limit`: a small one shows that it is above."""
+        ...
+
+    def needed(self, limit: float, level: float) -> float:
+        """Return how many units would show, with a power of 0.8 and a p-value of `level`, on which side of a limit the
+        truth is, if it is what was observed; infinity where no number would."""
+        ...
+
+
+def same(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
+def units_needed(away: float, level: float) -> float:
+    """Return how many units show a truth that is `away` standard deviations of one unit from a limit: ((z_level +
+    z_power) / away)^2 (Julious, Statistics in Medicine 23, 2004, section 5)."""
+    return ((float(ndtri(POWER)) - float(ndtri(level))) / away) ** 2 if away else inf
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A share of independent trials, or an increasing function of one, with the exact binomial interval (Clopper and
+    Pearson, Biometrika 26, 1934)."""
+
+    right: int
+    trials: int
+    of_share: Function = same
+    """From the share to the value, from 0 to 1."""
+    share_of: Function = same
+    """The inverse."""
+    undefined: float = 0.0
+    """The value without trials."""
+
+    @property
+    def value(self) -> float:
+        return self.of_share(self.right / self.trials) if self.trials else self.undefined
+
+    @property
+    def units(self) -> int:
+        return self.trials
+
+    @property
+    def method(self) -> str:
+        return BINOMIAL
+
+    def ends(self, level: float) -> tuple[float, float]:
+        tail, wrong = (1 - level) / 2, self.trials - self.right
+        low = float(stats.beta.ppf(tail, self.right, wrong + 1)) if self.right else 0.0
+        high = float(stats.beta.isf(tail, self.right + 1, wrong)) if wrong else 1.0
+        return self.of_share(low), self.of_share(high)
+
+    def p_at_least(self, limit: float) -> float:
+        if not 0 < limit <= 1:
+            return 1.0 if limit <= 0 else 0.0
+        return float(stats.binom.cdf(self.right, self.trials, self.share_of(limit)))
+
+    def p_at_most(self, limit: float) -> float:
+        if not 0 <= limit < 1:
+            return 1.0 if limit >= 1 else 0.0
+        return float(stats.binom.sf(self.right - 1, self.trials, self.share_of(limit)))
+
+    def needed(self, limit: float, level: float) -> float:
+        if not self.trials or not 0 < limit < 1 or self.value == limit:
+            return inf
+        share, at = self.right / self.trials, float(self.share_of(limit))
+        if share < at:  # the same of the trials that failed
+            share, at = 1 - share, 1 - at
+
+        def power(trials: int) -> float:
+            least = stats.binom.isf(level, trials, at) + 1  # successes that show a share above the limit
+            return float(stats.binom.sf(least - 1, trials, share))
+
+        most = 1
+        while power(most) < POWER:
+            most *= 2
+            if most > MOST_TRIALS:
+                return inf
+        enough = most // 2
+        while most - enough > 1:
+            middle = (enough + most) // 2
+            enough, most = (enough, middle) if power(middle) >= POWER else (middle, most)
+        return most
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A value from `least` to `most`, by Student's t of its logit (Agresti, Categorical Data Analysis, 2013, 1.4.3).
+
+    The interval stays within the bounds. Where no unit differs, as those of a perfect model, it is the widest of any
+    values within the bounds with this mean: that of Clopper and Pearson with a number of successes that need not be
+    whole.
+    """
+
+    value: float
+    error: float
+    """Standard error of the value."""
+    units: int
+    freedom: float
+    """Degrees of freedom of the standard error."""
+    least: float = 0.0
+    most: float = 1.0
+
+    @property
+    def method(self) -> str:
+        return BINOMIAL if self._flat else LOGIT
+
+    @property
+    def _share(self) -> float:
+        return min(max((self.value - self.least) / (self.most - self.least), 0.0), 1.0)
+
+    @property
+    def _flat(self) -> bool:
+        """Whether there is no spread that logits could have; a single unit has none."""
+        share = self._share
+        return not 0 < share < 1 or self.error <= 1e-12 * (self.most - self.least) or self.units < 2
+
+    @property
+    def _deviation(self) -> float:
+        """Standard error of the logit."""
+        return self.error / (self.most - self.least) / (self._share * (1 - self._share))
+
+    def ends(self, level: float) -> tuple[float, float]:
+        tail, share, count = (1 - level) / 2, self._share, self.units
+        if not count:
+            low, high = 0.0, 1.0
+        elif self._flat:
+            low = float(stats.beta.ppf(tail, count * share, count * (1 - share) + 1)) if share > 0 else 0.0
+            high = float(stats.beta.isf(tail, count * share + 1, count * (1 - share))) if share < 1 else 1.0
+        else:
+            reach = float(stats.t.isf(tail, self.freedom)) * self._deviation
+            low, high = (float(expit(log(share / (1 - share)) + each)) for each in (-reach, reach))
+        width = self.most - self.least
+        return self.least + low * width, self.least + high * width
+
+    def p_at_least(self, limit: float) -> float:
+        if not self.units or not self.least < limit <= self.most:
+            return 0.0 if limit > self.most else 1.0
+        at, share, count = (limit - self.least) / (self.most - self.least), self._share, self.units
+        if self._flat:
+            return float(stats.beta.sf(at, count * share + 1, count * (1 - share))) if share < 1 else 1.0
+        return float(stats.t.cdf(self._away(at), self.freedom)) if at < 1 else 0.0
+
+    def p_at_most(self, limit: float) -> float:
+        if not self.units or not self.least <= limit < self.most:
+            return 0.0 if limit < self.least else 1.0
+        at, share, count = (limit - self.least) / (self.most - self.least), self._share, self.units
+        if self._flat:
+            return float(stats.beta.cdf(at, count * share, count * (1 - share) + 1)) if share > 0 else 1.0
+        return float(stats.t.sf(self._away(at), self.freedom)) if at > 0 else 0.0
+
+    def needed(self, limit: float, level: float) -> float:
+        at, share = (limit - self.least) / (self.most - self.least), self._share
+        if not self.units or not 0 < at < 1 or share == at:
+            return inf
+        if share in (0.0, 1.0):
+            return log(level) / log(at if share else 1 - at)
+        if self._flat:
+            return Counted(round(share * self.units), self.units).needed(at, level)
+        return units_needed(self._away(at) / sqrt(self.units), level)
+
+    def _away(self, at: float) -> float:
+        """Return how many standard errors the logit is above that of a share within (0, 1)."""
+        return (log(self._share / (1 - self._share)) - log(at / (1 - at))) / self._deviation
+
+
+@dataclass(frozen=True)
+class Skewed:
+    """A value with one bound or none, as a mean of losses, by Student's t of Hall's transformation, which removes the
+    skewness of a mean (Journal of the Royal Statistical Society B 54, 1992).
+
+    `of_mean` leads from a mean to the value (its root, say), where `mean`, `error` and `skewness` are of the mean.
+    """
+
+    mean: float
+    error: float
+    """Standard error of the mean."""
+    skewness: float
+    """Of what the units contribute to the mean."""
+    units: int
+    freedom: float
+    """Degrees of freedom of the standard error."""
+    of_mean: Function = same
+    mean_of: Function = same
+    """The inverse."""
+    least: float = -inf
+    most: float = inf
+
+    @property
+    def value(self) -> float:
+        return self.of_mean(self.mean)
+
+    @property
+    def method(self) -> str:
+        return ALONE if self.units < 2 else SKEWED if self.error > 0 else ALIKE
+
+    def ends(self, level: float) -> tuple[float, float]:
+        if self.units < 2 or self.error <= 0:
+            return self.value, self.value
+        reach = float(stats.t.isf((1 - level) / 2, self.freedom))
+        ends = (self.mean - self.error * self._back(each) for each in (reach, -reach))
+        low, high = (self.of_mean(min(max(each, self.least), self.most)) for each in ends)
+        return low, high
+
+    def p_at_least(self, limit: float) -> float:
+        return self._p(limit, -1)
+
+    def p_at_most(self, limit: float) -> float:
+        return self._p(limit, 1)
+
+    def _p(self, limit: float, side: int) -> float:
+        """Return the p-value of the truth being at most (`side` 1) or at least (-1) `limit`."""
+        if not isfinite(limit):
+            return 1.0 if limit * side > 0 else 0.0
+        away = self.mean - self.mean_of(limit)
+        if self.units < 2 or self.error <= 0:
+            return 0.0 if self.units > 1 and side * away > 0 else 1.0
+        return float(stats.t.sf(side * self._straight(away / self.error), self.freedom))
+
+    def needed(self, limit: float, level: float) -> float:
+        away = self.mean - self.mean_of(limit)
+        if not isfinite(away) or not self.error:
+            return inf
+        return units_needed(away / (self.error * sqrt(self.units)), level)
+
+    @property
+    def _bend(self) -> float:
+        return self.skewness / sqrt(self.units)
+
+    def _straight(self, away: float) -> float:
+        """Return Hall's transformation of a studentised mean, nearly without skewness."""
+        bend = self._bend
+        if abs(bend) < 1e-9:
+            return away
+        return ((1 + bend * away / 3) ** 3 - 1) / bend + bend / 6
+
+    def _back(self, straight: float) -> float:
+        """Return the studentised mean with this transformation."""
+        bend = self._bend
+        if abs(bend) < 1e-9:
+            return straight
+        return float(3 / bend * (np.cbrt(1 + bend * (straight - bend / 6)) - 1))
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A difference on the same units: Student's t (Biometrika 6, 1908), and with Hall's correction for skewness on the
+    side where that reaches further.
+
+    Where no unit differs, `span`, the largest difference of a unit, tells how far the truth may be: with n units alike,
+    a share of 1 - tail^(1/n) may differ by all of it.
+    """
+
+    value: float
+    error: float
+    skewness: float
+    units: int
+    freedom: float
+    span: float = inf
+
+    @property
+    def method(self) -> str:
+        return ALONE if self.units < 2 else PAIRED if self.error > 0 else ALIKE
+
+    @property
+    def _hall(self) -> Skewed:
+        return Skewed(self.value, self.error, self.skewness, self.units, self.freedom)
+
+    @property
+    def _student(self) -> Skewed:
+        return Skewed(self.value, self.error, 0.0, self.units, self.freedom)
+
+    def ends(self, level: float) -> tuple[float, float]:
+        if self.error <= 0 or self.units < 2:
+            unseen = 1 - ((1 - level) / 2) ** (1 / self.units)
+            reach = unseen * self.span if isfinite(self.span) and self.units > 1 else 0.0
+            return self.value - reach, self.value + reach
+        both = (self._student.ends(level), self._hall.ends(level))
+        return min(low for low, _ in both), max(high for _, high in both)
+
+    def p_at_least(self, limit: float) -> float:
+        return self._p(limit - self.value) if self._alike else max(self._all(limit, -1))
+
+    def p_at_most(self, limit: float) -> float:
+        return self._p(self.value - limit) if self._alike else max(self._all(limit, 1))
+
+    def needed(self, limit: float, level: float) -> float:
+        away = abs(limit - self.value)
+        if not self._alike:
+            return units_needed(away / (self.error * sqrt(self.units)), level)
+        return log(level) / log1p(-away / self.span) if 0 < away < self.span < inf else inf
+
+    @property
+    def _alike(self) -> bool:
+        return self.error <= 0 or self.units < 2
+
+    def _all(self, limit: float, side: int) -> tuple[float, float]:
+        return self._student._p(limit, side), self._hall._p(limit, side)
+
+    def _p(self, away: float) -> float:
+        """Return the p-value of a truth that lies `away` from the value, where no unit differs."""
+        if away <= 0 or self.units < 2:
+            return 1.0
+        if not isfinite(self.span):
+            return 0.0
+        return float(max(1 - away / self.span, 0.0) ** self.units)
+
+
+@dataclass(frozen=True)
+class PairedShares:
+    """A difference of two shares of the same independent examples, by Tango's score interval (Statistics in Medicine
+    17, 1998); where no example differs, by the exact binomial test."""
+
+    lost: int
+    won: int
+    units: int
+
+    @property
+    def value(self) -> float:
+        return (self.won - self.lost) / self.units
+
+    @property
+    def method(self) -> str:
+        return TANGO if self.lost or self.won else BINOMIAL
+
+    def ends(self, level: float) -> tuple[float, float]:
+        tail = (1 - level) / 2
+        if not self.lost and not self.won:
+            reach = 1 - tail ** (1 / self.units)
+            return -reach, reach
+        low = -_above(lambda most: tango(self.lost, self.won, self.units, most), -self.value, tail)
+        high = _above(lambda most: tango(self.won, self.lost, self.units, most), self.value, tail)
+        return low, high
+
+    def p_at_least(self, limit: float) -> float:
+        return self._p(self.won, self.lost, limit)
+
+    def p_at_most(self, limit: float) -> float:
+        return self._p(self.lost, self.won, -limit)
+
+    def needed(self, limit: float, level: float) -> float:
+        if not self.lost and not self.won:
+            return log(level) / log1p(-abs(limit)) if 0 < abs(limit) < 1 else inf
+        spread = sqrt(max((self.lost + self.won) / self.units - self.value**2, 0.0))
+        return units_needed((limit - self.value) / spread, level) if spread else 1.0
+
+    def _p(self, won: int, lost: int, limit: float) -> float:
+        if limit <= -1 or limit > 1:
+            return 1.0 if limit <= -1 else 0.0
+        if not lost and not won:
+            return 1.0 if limit <= 0 else (1 - limit) ** self.units
+        return tango(won, lost, self.units, limit)
+
+
+def tango(lost: int, won: int, count: int, limit: float) -> float:
+    """Return the p-value of Tango's score test that the share of examples lost, less that won, is at least `limit`."""
+    if limit >= 1:
+        return 0.0
+    if limit <= -1:
+        return 1.0
+    a, c = 2.0 * count, -won * limit * (1 - limit)
+    b = -lost - won + (2 * count - lost + won) * limit
+    rest = (sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    variance = count * (2 * rest + limit - limit**2)
+    away = lost - won - count * limit
+    if variance <= 0:
+        return 1.0 if away >= 0 else 0.0
+    return float(ndtr(away / sqrt(variance)))
+
+
+def _above(p_value: Function, value: float, tail: float) -> float:
+    """Return the limit above a value whose p-value is `tail`, by bisection: p-values fall as limits rise."""
+    low, high = value, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if p_value(middle) > tail else (low, middle)
+    return high
