@@ -10,7 +10,7 @@ from tasks.stage.stages import parent_of, run_stage, verb
 
 @verb
 def evaluate(model: Model, examples: Snapshot, config: EvaluateConfig) -> Report:
-    """Compute metrics with 95 % bootstrap intervals on validation and test, plots, and the worst predictions by key."""
+    """Compute metrics with 95 % intervals on validation and test, plots, and the worst predictions by key."""
     records = parent_of(examples, "records", Records)
     return run_stage(
         "evaluate",

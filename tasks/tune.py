@@ -21,4 +21,4 @@ def tune(examples: Snapshot, config: Config, train: Train) -> Model:
         Failed: no trial has a score.
     """
     best = search(examples, config, train)
-    return body_of(train)(examples, best.model, best.train, config.seed)
+    return body_of(train)(examples, best.model, best.train, config.seed, config.evaluate)

@@ -28,7 +28,7 @@ from tasks.compression.searching import Trial, _frozen, ask, space
 from tasks.compression.tables import MIN_VALUES, with_int8_tables
 from tasks.compression.units import Group
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
-from tasks.config import CompressConfig, MlpModel
+from tasks.config import CompressConfig, EvaluateConfig, MlpModel
 from tasks.config.compress import WantConfig
 from tasks.config.method import FineTune
 from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
@@ -153,13 +153,13 @@ def test_a_full_disk_is_no_property_of_a_format(tmp_path: Path, monkeypatch: pyt
 def test_the_slices_of_a_variant_have_its_own_values_and_what_it_lost() -> None:
     own, before = np.zeros((60, 1)), np.ones((60, 1))
     own[:40] = 1.0
-    made = Subject("classification", {"accuracy": own}, {"accuracy": before}, "float", 200)
+    made = Subject("classification", ("accuracy", True), {"accuracy": own}, {"accuracy": before}, "float")
     [row] = by_slice(made, {"half": np.arange(60) % 2 == 0})
     assert (
         row["examples"] == 30 and row["value"] == pytest.approx(2 / 3) and row["loss"]["value"] == pytest.approx(1 / 3)
     )
     assert 0 < row["loss"]["low"] < row["loss"]["value"] < row["loss"]["high"] < 1
-    error = Subject("regression", {"rmse": 4 * before}, {"rmse": before}, "float", 200)
+    error = Subject("regression", ("rmse", False), {"rmse": 4 * before}, {"rmse": before}, "float")
     [worse] = by_slice(error, {"all": np.ones(60, bool)})
     assert worse["value"] == 2.0 and worse["loss"]["value"] == 1.0, "of an error more is worse"
 
@@ -172,12 +172,16 @@ def test_a_measure_is_a_share_of_the_float_files(tmp_path: Path) -> None:
 
     form: Any = SimpleNamespace(methods=[SimpleNamespace(size_ratio=0.3, gzip_limit=1.0)])
     latency = {"peak_bytes": {"int8": 60, "litert": 0}, "settings": []}
-    made = subject_of("classification", form, variant("int8", 25, 20), variant("litert", 100, 80), {}, latency, 100)
+    made = subject_of(
+        "classification", form, variant("int8", 25, 20), variant("litert", 100, 80), {}, latency, EvaluateConfig()
+    )
     assert {name: ratio.value for name, ratio in made.ratios.items()} == {"bytes": 0.25, "gzip_bytes": 0.25}
     assert made.measures == {"bytes": 25, "gzip_bytes": 20, "peak_bytes": 60} and made.limits["bytes"] == 0.3
     assert made.own["accuracy"].sum() == 2 and made.reference["accuracy"].sum() == 0
     latency["peak_bytes"] = {"int8": 60, "litert": 80}
-    made = subject_of("classification", form, variant("int8", 25, 20), variant("litert", 100, 80), {}, latency, 100)
+    made = subject_of(
+        "classification", form, variant("int8", 25, 20), variant("litert", 100, 80), {}, latency, EvaluateConfig()
+    )
     assert made.ratios["peak_bytes"].value == 0.75
 
 
@@ -355,7 +359,7 @@ def test_weights_are_rounded_to_the_grid_of_each_output_channel() -> None:
 
 
 def test_a_search_tries_limits_below_the_default_and_draws_anew_for_each_trial() -> None:
-    of = space("classification", CompressConfig())
+    of = space("classification", CompressConfig(), "accuracy")
     limits = [getattr(method, "max_loss", None) for chain in of.file.values() for method in chain]
     losses = sorted(limit for limit in limits if limit is not None)
     assert losses == [0.0, 0.005]

@@ -31,7 +31,7 @@ from tests.support.digits import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
 TASK = "classification"
-SPACE = space(TASK, CONFIG)
+SPACE = space(TASK, CONFIG, "accuracy")
 
 
 def chain_of(entry: list[Any]) -> Chain:
@@ -122,7 +122,9 @@ def test_all_that_is_tried_can_be_applied_under_names_of_their_own() -> None:
     names = [methods.name for methods in SPACE.chains]
     assert len(set(names)) == len(names) == len(SPACE.model) * len(SPACE.file)
     assert {"int8_selective", "int8_selective_0", "int8_selective_0_005"} <= set(names)
-    of_texts = [method for chain in space("language_model", CompressConfig()).chains for method in chain]
+    of_texts = [
+        method for chain in space("language_model", CompressConfig(), "bits_per_byte").chains for method in chain
+    ]
     assert of_texts and not any(method.one_signature for method in of_texts), "its files have three"
     values = ask([], SPACE, seed=3)
     assert values == ask([], SPACE, seed=3) and values["file"] in SPACE.file
@@ -135,7 +137,7 @@ def test_what_is_listed_under_the_same_name_is_tried_with_its_settings() -> None
         ["cluster", {"kind": "int8_static", "examples": 64}],
     ]
     config = CompressConfig.model_validate({"methods": listed})
-    tried = {methods.name: methods for methods in space(TASK, config).chains}
+    tried = {methods.name: methods for methods in space(TASK, config, "accuracy").chains}
     assert list(tried) == [methods.name for methods in SPACE.chains], "as many, under the same names"
     for mine in config.chains:
         assert tried[mine.name] == mine
@@ -151,7 +153,7 @@ def test_the_trials_of_other_settings_code_or_libraries_are_others(monkeypatch: 
 
     def key(*methods: Any) -> Any:
         config = CompressConfig.model_validate({"methods": methods})
-        return identities.search(model, report, space(TASK, config), TASK, config, EVALUATE)
+        return identities.search(model, report, space(TASK, config, "accuracy"), TASK, config, EVALUATE)
 
     assert key() == key("gptq") == key("float16", ["prune", "int8_dynamic"]) != key({"kind": "gptq", "examples": 1024})
     base = key()

@@ -28,14 +28,14 @@ from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio
 from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
 from tasks.stage import identities
 from tasks.stage import methods as of_methods
 
 TUNED = FineTune(steps=10)
-SHARE = Metric(lambda values: values, mean, share=True)
+SHARE = Share(lambda values: values)
 
 
 def test_each_kind_of_layer_with_a_kernel_is_compressed() -> None:
@@ -220,7 +220,7 @@ def rows_of(count: int) -> Any:
 def given_of(**more: Any) -> Given:
     snapshot: Any = SimpleNamespace(manifest={"features": {}}, path=Path("snapshot"))
     records: Any = SimpleNamespace(path=Path("records"))
-    values: dict[str, Any] = {"task": "classification", "loss": "own_loss", "evaluate": "evaluate", **more}
+    values: dict[str, Any] = {"task": "classification", "loss": "own_loss", "evaluate": EvaluateConfig(), **more}
     return Given(
         lambda name: Path(name),
         values["task"],
@@ -249,9 +249,7 @@ def test_a_loss_on_a_split_is_against_the_float_file_there_by_the_loss_of_the_tr
 
     def judge(task: str, split: Any, evaluate: Any, loss: str) -> Any:
         made.append((task, split, evaluate, loss))
-        return SimpleNamespace(
-            split=split, metrics={"accuracy": lambda predictions: 0.9}, predictions=lambda kept: kept
-        )
+        return SimpleNamespace(split=split, metrics={"accuracy": SHARE}, predictions=lambda kept: np.ones((10, 1)))
 
     def run_model(judge: Any, call: Any, *, name: str) -> Any:
         run.append((judge.split, call, name))
@@ -269,7 +267,7 @@ def test_a_loss_on_a_split_is_against_the_float_file_there_by_the_loss_of_the_tr
     for split in ("validation", "test", "validation"):
         assert of.lost(split, "variant") == 0.25  # type: ignore[arg-type]
     where = [("snapshot", "records", split) for split in ("validation", "test")]
-    assert made == [("classification", split, "evaluate", "own_loss") for split in where], "each split once"
+    assert made == [("classification", split, EvaluateConfig(), "own_loss") for split in where], "each split once"
     assert [(split[2], call) for split, call, _ in run] == [
         ("validation", "litert on 1"),
         ("validation", "variant"),
@@ -331,7 +329,9 @@ def test_a_measure_is_that_of_its_own_name(tmp_path: Path) -> None:
     rows = [{"batch": 1, "threads": 1, "conclusive": True, "again": 1.0, "variants": {"int8": {"ratio": 0.625}}}]
     latency: Any = {"peak_bytes": {"int8": 60, "litert": 240}, "settings": rows}
     masks_of = {"some": np.array([True, False])}
-    made = subject_of("classification", form, variant("int8", 25, 20), variant("litert", 100, 50), masks_of, latency, 7)
+    made = subject_of(
+        "classification", form, variant("int8", 25, 20), variant("litert", 100, 50), masks_of, latency, EvaluateConfig()
+    )
     assert made.ratios == {
         "bytes": Ratio(0.25),
         "gzip_bytes": Ratio(0.4),
@@ -346,9 +346,11 @@ def test_a_slice_loses_by_its_own_examples() -> None:
     random = np.random.default_rng(0)
     before, own = (random.random((90, 1)) < 0.8).astype(float), (random.random((90, 1)) < 0.6).astype(float)
     masks_of = {"few": np.arange(90) < 25, "many": np.arange(90) >= 25}
-    rows = by_slice(Subject("classification", {"accuracy": own}, {"accuracy": before}, "float", 200), masks_of)
+    rows = by_slice(
+        Subject("classification", ("accuracy", True), {"accuracy": own}, {"accuracy": before}, "float"), masks_of
+    )
     for row, mask in zip(rows, masks_of.values(), strict=True):
-        change = difference(SHARE, before[mask], own[mask], 200)
+        change = difference(SHARE, before[mask], own[mask])
         assert row["value"] == own[mask].mean() and row["loss"]["value"] == -change.value
         assert (row["loss"]["low"], row["loss"]["high"]) == (-change.high, -change.low)
 
@@ -370,7 +372,7 @@ def test_an_undecided_variant_is_on_the_front_with_its_own_latency() -> None:
 
 
 def test_a_search_draws_by_its_seed() -> None:
-    of = space("classification", CompressConfig())
+    of = space("classification", CompressConfig(), "accuracy")
     firsts = {str(ask([], of, seed)) for seed in range(8)}
     assert len(firsts) > 3 and ask([], of, 3) == ask([], of, 3)
 

@@ -12,11 +12,13 @@ from pydantic import TypeAdapter
 from tasks.compression import cluster
 from tasks.compression.judging import standing_of
 from tasks.compression.slowest import slowest_of
+from tasks.config import EvaluateConfig
 from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.model_methods import Cluster
 from tasks.config.sizes import parse
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
+from tasks.evaluation.estimates import Counted
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio, Verdict
 from tasks.evaluation.gating import Subject, find, metrics_of
 from tasks.evaluation.gating.deciding import ERROR, decide
@@ -60,7 +62,9 @@ def test_the_latency_that_decides_is_the_largest_on_one_thread() -> None:
 
 
 def of(own: np.ndarray, metric: str = "loss", task: str = "classification", **more: Any) -> Subject:
-    return Subject(task, {metric: own}, {metric: np.zeros_like(own)}, "the float model", 200, **more)
+    return Subject(
+        task, EvaluateConfig().primary_of(task), {metric: own}, {metric: np.zeros_like(own)}, "the float model", **more
+    )
 
 
 def gate(**values: Any) -> Any:
@@ -92,8 +96,8 @@ def test_a_metric_that_counts_no_examples_is_not_shown_by_few() -> None:
     for count in (MIN_EXAMPLES - 1, MIN_EXAMPLES):
         before = random.normal(0, 1, (count, 1)) ** 2
         tests = [
-            loss("quality", metric, before, before * (1 + 1e-6 * random.random((count, 1))), -1, 0.5, 200),
-            at_most("absolute", metric, before, 1, 9.0, 200),
+            loss("quality", metric, before, before * (1 + 1e-6 * random.random((count, 1))), -1, 0.5),
+            at_most("absolute", metric, before, 1, 9.0),
         ]
         for test in tests:
             [[found]] = decide([[test]])
@@ -103,7 +107,7 @@ def test_a_metric_that_counts_no_examples_is_not_shown_by_few() -> None:
 
 def test_holms_method_decides_and_not_each_test_by_itself() -> None:
     def test(p_value: float) -> LimitTest:
-        return LimitTest("quality", "loses", 0.01, 0.0, 0.019, 0.02, p_value, 500, 0.0, 0.1, True, "examples")
+        return LimitTest("quality", "loses", 0.01, 0.0, 0.019, 0.02, p_value, 500, 0.0, Counted(495, 500), "examples")
 
     assert pytest.approx(0.05) == ERROR
     alone, both = decide([[test(0.04)]]), decide([[test(0.04)], [test(0.04)]])
@@ -116,9 +120,13 @@ def test_holms_method_decides_and_not_each_test_by_itself() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_limit_of_0_is_a_limit(task: str) -> None:
-    assert limit(task, 0.0, 0.9) == 0.0 and limit(task, 0.3, 0.9) == 0.3
+    metrics = metrics_of(task)
+    primary = metrics[TASKS[task].metrics[0]]
+    assert limit(task, primary, 0.0, 0.9) == 0.0 and limit(task, primary, 0.3, 0.9) == 0.3
     default = TASKS[task].default_quality_loss
-    assert limit(task, None, 0.5) == (default * 0.5 if TASKS[task].in_target_units else default) > 0
+    assert limit(task, primary, None, 0.5) == (default * 0.5 if TASKS[task].in_target_units else default) > 0
+    if "r2" in metrics:
+        assert limit(task, metrics["r2"], None, 0.5) == default, "a share is in no units"
 
 
 @pytest.mark.parametrize(("rmse", "expected"), [(0.5, PASS), (0.5099, PASS), (0.5101, FAIL), (2.0, FAIL)])
@@ -127,7 +135,9 @@ def test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not
 ) -> None:
     """2 % of 0.5, however wrong the variant is."""
     before, after = np.full((60, 1), 0.25), np.full((60, 1), rmse**2)
-    [[found]] = decide([find(gate(), Subject("regression", {"rmse": after}, {"rmse": before}, "float", 200))])
+    [[found]] = decide(
+        [find(gate(), Subject("regression", ("rmse", False), {"rmse": after}, {"rmse": before}, "float"))]
+    )
     assert found.limit == pytest.approx(0.01) and found.verdict == expected
     assert found.value == pytest.approx(rmse - 0.5, abs=1e-9)
 
@@ -136,18 +146,25 @@ def test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not
 @pytest.mark.parametrize(("metric", "better"), [("accuracy", 1), ("loss", -1)])
 def test_what_is_lost_goes_from_the_reference_to_the_subject(kind: str, metric: str, better: int) -> None:
     """Of each gate that compares: the other way round a gain would be a loss."""
-    reference, own = np.full((60, 1), 0.5), np.full((60, 1), 0.5 - better * 0.2)
+    reference, own = (np.where(np.arange(60) < right, 1.0, 1 - better * 1.0)[:, None] for right in (60, 48))
     adapter: TypeAdapter[Any] = TypeAdapter(PromoteGate if kind == "champion" else CompressGate)
     judged = adapter.validate_python({"kind": kind, "metric": metric, "max_loss": 0.1})
 
     def verdict(before: np.ndarray, after: np.ndarray) -> Verdict:
         masks = {"all": np.ones(60, bool)}
-        [[found]] = decide([find(judged, Subject("classification", {metric: after}, {metric: before}, "", 200, masks))])
+        [[found]] = decide(
+            [
+                find(
+                    judged,
+                    Subject("classification", (metric, better > 0), {metric: after}, {metric: before}, "", masks=masks),
+                )
+            ]
+        )
         return found
 
     lost, gained = verdict(reference, own), verdict(own, reference)
     assert (lost.verdict, gained.verdict) == (FAIL, PASS) and lost.limit == gained.limit == 0.1
-    assert lost.value == pytest.approx(0.2) and gained.value == pytest.approx(-0.2)
+    assert lost.value > 0.1 and gained.value < 0
 
 
 @pytest.mark.parametrize(

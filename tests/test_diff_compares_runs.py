@@ -15,7 +15,7 @@ from tasks.artifacts import Records
 from tasks.config import RecordsConfig
 from tasks.config.load import load
 from tasks.data import records
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.paired import change, mcnemar
 from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison
@@ -24,8 +24,8 @@ from tasks.runs.history import between_commits, short
 from tests.support.homes import DIGITS, ROOT
 from tests.support.pages import run_of
 
-SHARE = Metric(lambda answers: answers, mean, share=True)
-MEAN = Metric(lambda answers: answers, mean)
+SHARE = Share(lambda answers: answers)
+MEAN = Means(lambda answers: answers, mean)
 
 
 def column(*values: float) -> np.ndarray:

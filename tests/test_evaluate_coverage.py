@@ -17,9 +17,9 @@ from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
 
 Random = np.random.Generator
 
-SETS, EXAMPLES, RESAMPLES = 160, 120, 200
+SETS, EXAMPLES = 160, 120
 TOLERANCE = 0.06
-"""Three standard errors of a share of 95 % among so many sets, and what a percentile interval of 120 is short of."""
+"""Three standard errors of a share of 95 % among so many sets."""
 
 
 def classifier(random: Random, count: int, honest: bool) -> classification.Predictions:
@@ -104,11 +104,11 @@ def known(task: str) -> dict[str, Any]:
 def test_an_interval_covers_the_truth_as_often_as_it_says(task: str, name: str, honest: bool) -> None:
     metric, (everything, sets) = known(task)[name], drawn(task, honest)
     if not metric.resampled:
-        measured = intervals(known(task), (name,), sets[0], RESAMPLES)[name]
+        measured = intervals(known(task), (name,), sets[0])[name]
         assert not isinstance(measured, Interval) and measured.as_json()["low"] is None
         return
     truth = metric(everything)
-    bounds = [interval(metric, each, RESAMPLES) for each in sets]
+    bounds = [interval(metric, each) for each in sets]
     covered = np.mean([bound.low <= truth <= bound.high for bound in bounds])
     assert LEVEL - TOLERANCE <= covered < 1, covered
     assert all(bound.low < bound.value < bound.high for bound in bounds)

@@ -35,13 +35,13 @@ def drawn(count: int, sure: float, seed: int = 0, classes: int = 2) -> tuple[np.
     return (logits * sure).astype(np.float32), labels
 
 
-def judge_of(labels: np.ndarray, names: list[str], tmp_path: Any) -> Any:
+def judge_of(labels: np.ndarray, names: list[str], tmp_path: Any, config: EvaluateConfig | None = None) -> Any:
     features = {
         "numbers": {"dtype": "float32", "shape": [1]},
         "label": {"dtype": "int64", "shape": [], "classes": names},
     }
     arrays = {"numbers": np.zeros((len(labels), 1), np.float32), "label": labels}
-    return make_judge("classification", RawSplit("validation", features, arrays, tmp_path), EvaluateConfig())
+    return make_judge("classification", RawSplit("validation", features, arrays, tmp_path), config or EvaluateConfig())
 
 
 @pytest.mark.parametrize("sure", [0.5, 1.0, 3.0])
@@ -128,14 +128,8 @@ def test_more_than_two_classes_have_no_threshold(tmp_path: Any) -> None:
     config = EvaluateConfig(threshold=ThresholdConfig(maximize="f1"))
     with pytest.raises(Failed, match="evaluate.threshold: 3 classes"):
         decisions.fit(judge, Predictions.of(logits, labels), config)
-    grouped = EvaluateConfig(groups="writer", positive="a")
-    with pytest.raises(Failed, match="evaluate.positive: a; names the positive class of two, and there are 3"):
-        judge.binary(Predictions.of(logits, labels), grouped.positive)
-    judge = judge_of(labels.clip(0, 1), ["a", "b"], tmp_path)
-    with pytest.raises(Failed, match="evaluate.positive: c; the classes are a, b"):
-        decisions.fit(
-            judge, Predictions.of(logits[:, :2], labels.clip(0, 1)), config.model_copy(update={"positive": "c"})
-        )
+    with pytest.raises(Failed, match="evaluate.positive: d; the classes are a, b, c"):
+        judge_of(labels, ["a", "b", "c"], tmp_path, EvaluateConfig(positive="d"))
 
 
 def test_settings_that_would_be_ignored_are_refused() -> None:
@@ -143,7 +137,9 @@ def test_settings_that_would_be_ignored_are_refused() -> None:
     for evaluate, says in (
         ({"threshold": {}}, "needs exactly one of maximize"),
         ({"threshold": {"maximize": "f1", "recall_at_precision": 0.9}}, "needs exactly one of maximize"),
-        ({"positive": "yes"}, "is ignored without threshold and groups"),
+        ({"primary": "calibration_error"}, "decides by an interval"),
+        ({"primary": "rmse"}, "decides by an interval, and those of classification are accuracy"),
+        ({"lower_is_better": ["cost"]}, "names own metrics, which are none"),
         ({"robustness": ["nois"]}, "must be one of 'noise', 'blur'"),
     ):
         with pytest.raises(Refused, match=says):
@@ -183,7 +179,7 @@ def test_the_code_of_a_readme_decides_as_predictions_do(task: str, tmp_path: Any
 
 def test_measures_are_those_of_scikit_learn() -> None:
     decision = binary(300, 9)
-    [row], flat = thresholds.measured({"yes": decision}, {"yes": 0.4}, 100)
+    [row], flat = thresholds.measured({"yes": decision}, {"yes": 0.4}, None)
     decided = decision.probabilities > 0.4
     for name in ("precision", "recall", "f1", "accuracy", "balanced_accuracy"):
         score = getattr(sklearn_metrics, f"{name}_score")(decision.truth, decided)
@@ -193,7 +189,7 @@ def test_measures_are_those_of_scikit_learn() -> None:
 
 def test_of_several_labels_the_mean_f1_is_reported_each_by_its_threshold() -> None:
     decided = {"a": binary(300, 9), "b": binary(300, 10)}
-    rows, flat = thresholds.measured(decided, {"a": 0.4, "b": 0.7}, 100)
+    rows, flat = thresholds.measured(decided, {"a": 0.4, "b": 0.7}, None)
     scores = [
         sklearn_metrics.f1_score(each.truth, each.probabilities > at)
         for each, at in zip(decided.values(), (0.4, 0.7), strict=True)

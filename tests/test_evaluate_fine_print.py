@@ -22,9 +22,9 @@ from tasks.evaluation import classification, columns, decisions, fairness, multi
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.entities import Entities, scheme_of
 from tasks.evaluation.fairness import Rate, rates_of
-from tasks.evaluation.intervals import BINOMIAL, Interval, bounds, difference_bounds, interval_of, over_seeds, spread
+from tasks.evaluation.intervals import over_seeds
 from tasks.evaluation.judging import ModelOutputs, Probe, make_judge, quarters, run_model
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.probes.missing_columns import change as lose
 from tasks.evaluation.probes.noise import change as add_noise
 from tasks.evaluation.probes.shift import change as shift
@@ -37,8 +37,8 @@ from tasks.evaluation.temperature import HIGHEST, LOWEST, fit
 from tasks.evaluation.thresholds import Binary, choose, counts
 from tasks.exporting.raw import RawSplit
 
-SHARE = Metric(lambda values: values, mean, share=True)
-MEAN = Metric(lambda values: values, mean)
+SHARE = Share(lambda values: values)
+MEAN = Means(lambda values: values, mean)
 MADE: dict[str, Any] = dict(PROBES)
 
 
@@ -54,7 +54,7 @@ def test_macro_f1_is_of_the_classes_that_occur_or_are_predicted(tmp_path: Path) 
     labels, logits = np.array([0, 0, 1, 1]), np.eye(4, dtype=np.float32)[[0, 1, 1, 1]]
     judge = judge_of("classification", {"label": labels}, EvaluateConfig(), ["a", "b", "c", "d"], tmp_path)
     expected = sklearn_metrics.f1_score(labels, [0, 1, 1, 1], average="macro")
-    assert judge.figures(judge.predictions({"logits": logits}))["macro_f1"] == pytest.approx(expected)
+    assert judge.metrics["macro_f1"](judge.predictions({"logits": logits})) == pytest.approx(expected)
 
 
 def test_the_most_wrong_are_wrong_the_surest_first_and_no_more_than_asked_for(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_slice_of_five_has_a_score_and_one_of_all_examples_has_none() -> None:
     judge: Any = SimpleNamespace(examples=20)
     values = np.arange(20, dtype=float)[:, None]
     masks = {"four": np.arange(20) < 4, "five": np.arange(20) < 5, "all": np.ones(20, bool)}
-    rows = {row["slice"]: row for row in slices._scored(judge, MEAN, values, masks, {"five": 2}, 100)}
+    rows = {row["slice"]: row for row in slices._scored(judge, MEAN, values, masks, {"five": 2})}
     assert rows["five"]["value"] == 2.0 and rows["five"]["divided"] == 2
     assert (rows["four"]["why"], rows["all"]["why"]) == ("fewer than 5", "the whole split")
 
@@ -240,7 +240,7 @@ def test_only_the_largest_slices_have_a_score(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(slices, "MOST", 1)
     judge: Any = SimpleNamespace(examples=20)
     masks = {"six": np.arange(20) < 6, "seven": np.arange(20) < 7}
-    six, seven = slices._scored(judge, MEAN, np.ones((20, 1)), masks, {}, 100)
+    six, seven = slices._scored(judge, MEAN, np.ones((20, 1)), masks, {})
     assert six["why"] == "beyond the limit" and seven["value"] == 1.0
 
 
@@ -346,36 +346,6 @@ def test_the_interval_over_seeds_is_students() -> None:
     made = over_seeds([0.7, 0.8, 0.9])
     low, high = stats.t.interval(0.95, 2, loc=0.8, scale=stats.sem([0.7, 0.8, 0.9]))
     assert [made.value, made.low, made.high] == pytest.approx([0.8, low, high])
-
-
-def test_the_spread_of_a_mean_is_the_deviation_of_its_examples() -> None:
-    values = np.random.default_rng(0).normal(3, 2, (50, 1))
-    assert spread(MEAN.value, values) == pytest.approx(values.std(ddof=1))
-    assert spread(MEAN.value, values[:1]) == 0.0
-
-
-def test_bounds_say_below_a_limit_with_a_p_value_that_is_never_0() -> None:
-    values = np.random.default_rng(0).normal(1, 1, (200, 1))
-    far, at, beyond = (bounds(MEAN.value, values, limit, 999) for limit in (9.0, float(values.mean()), -9.0))
-    assert far.p_value == pytest.approx(1 / 1000) and at.p_value == pytest.approx(0.5, abs=0.03)
-    assert beyond.p_value > 0.999 and far.lower < values.mean() < far.upper
-    error = 1.645 * values.std() / np.sqrt(200)
-    assert (far.upper - values.mean(), values.mean() - far.lower) == pytest.approx((error, error), rel=0.1)
-    assert bounds(MEAN.value, values[:1], 9.0, 999).p_value == 1.0, "one example shows nothing"
-
-
-def test_a_loss_is_of_what_becomes_worse_whichever_way_its_metric_grows() -> None:
-    before = np.random.default_rng(0).normal(0, 1, (50, 1))
-    assert difference_bounds(MEAN, before, before - 0.5, 1, 200) == pytest.approx((0.5, 0.5))
-    assert difference_bounds(MEAN, before, before + 0.5, -1, 200) == pytest.approx((0.5, 0.5))
-    assert difference_bounds(MEAN, before, before, 1, 200) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_share_at_its_end_has_the_exact_interval(value: float) -> None:
-    made = interval_of(SHARE, np.full((30, 1), value), 200)
-    exact = stats.binomtest(int(30 * value), 30).proportion_ci(0.95)
-    assert made == Interval(value, exact.low, exact.high, BINOMIAL)
 
 
 class Rows:

@@ -25,7 +25,6 @@ from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot, records, snapshots
 from tasks.errors import Failed
-from tasks.evaluation import primary_metric
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
@@ -93,7 +92,7 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
         assert metrics["test/mean_rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, mean))
         assert metrics["test/loss"] == metrics["test/mae"], "what was minimised: absolute_error"
         assert metrics["test/loss/high"] == metrics["test/mae/high"] != metrics["test/rmse/high"]
-    metric, _ = primary_metric(task)
+    metric, _ = EvaluateConfig().primary_of(task)
     assert metrics[f"test/{metric}/low"] < metrics[f"test/{metric}"] < metrics[f"test/{metric}/high"]
     (picture,) = (report.path / "pictures").glob("*.png")
     with Image.open(picture) as image:
@@ -128,7 +127,7 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     task, made, snapshot, model, report = job
     chain(tmp_path / "1", model, snapshot, made)
     export = tmp_path / "1" / "export"
-    metric, _ = primary_metric(task)
+    metric, _ = EvaluateConfig().primary_of(task)
     scores = score(bench, export, made.path, "test", EvaluateConfig())
     for name in (metric, "loss"):
         assert scores[name] == pytest.approx(report.metrics[f"test/{name}"], rel=1e-4)
@@ -178,4 +177,4 @@ def test_command_runs_each_task(task, tmp_path):
     words += ["--model.task", task, "--train.steps", "120", "--train.batch_size", "32"]
     answer = CommandHome(tmp_path / "home")("run", "training", *words, "--json")
     assert answer.code == 0, answer.stderr
-    assert f"test/{primary_metric(task)[0]}" in answer.json["metrics"]
+    assert f"test/{EvaluateConfig().primary_of(task)[0]}" in answer.json["metrics"]

@@ -26,6 +26,7 @@ from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.decisions import Decision
+from tasks.evaluation.estimates import PAIRED, SKEWED
 from tasks.evaluation.judging import Probe, compare, make_judge, run_model
 from tasks.evaluation.language_model import METRICS, Predictions, nats
 from tasks.evaluation.report import build, read_kept
@@ -98,12 +99,13 @@ def test_a_slice_by_a_condition_is_of_whole_files(text, report):
     long = np.array([len(bytes(example["text"][0]).decode()) > 5000 for example in examples])
     split, config = SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig(resamples=100, slices=(LONG,))
     judge = make_judge("language_model", split, config)
-    predictions = judge.predictions(read_kept(report, "test", judge))
-    fields = slices.measured(judge, "language_model", split, predictions, Decision(), config)
+    kept = read_kept(report, "test", judge)
+    predictions = judge.predictions(kept)
+    fields = slices.measured(judge, "language_model", split, kept, Decision(), config)
     [row] = [row for row in fields["slices"] if row["slice"] == LONG]
     bits, raw = METRICS["bits_per_byte"].contributions(predictions)[long].sum(axis=0)
     assert row["examples"] == long.sum() > 4 and row["value"] == pytest.approx(bits / raw)
-    assert row["method"] == "percentile bootstrap"
+    assert row["method"] == SKEWED
 
 
 def bigram_bits(reader):
@@ -203,7 +205,7 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
     comparison = Comparison(*runs)
     rows = {row.name: row for row in comparison.results}
     bits, count = rows["test/bits_per_byte"], reader.counts["test"]
-    assert bits.more_than_noise and bits.by == f"paired bootstrap over {count} files, too few for 95 %"
+    assert bits.more_than_noise and bits.by == f"{PAIRED} over {count} files, too few for 95 % and a permutation test"
     assert bits.interval[0] < bits.difference < bits.interval[1]
     assert bits.difference == pytest.approx(0.1 * bits.a)
     assert rows["test/token_accuracy"].by == "their intervals overlap: undecided", (
@@ -250,12 +252,12 @@ def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     judge = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     call = inference_function(load(model.path))
     own, worse = run_model(judge, call).kept, run_model(judge, lambda batch: call(batch) * 3).kept
-    against = compare("language_model", judge, own, worse, 200)
+    against = compare("language_model", judge, own, worse, EvaluateConfig())
     values = [METRICS["bits_per_byte"](judge.predictions(kept)) for kept in (own, worse)]
     assert against.loss == pytest.approx(values[1] - values[0])
     assert 0 < against.loss < against.upper
     assert against.agreement == 1
-    assert compare("language_model", judge, own, own, 200).upper == 0
+    assert compare("language_model", judge, own, own, EvaluateConfig()).upper == 0
 
 
 def test_a_probe_sees_its_rows_alone(text):

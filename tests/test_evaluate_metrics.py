@@ -9,9 +9,9 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
-from tasks.evaluation import gates, primary_metric, select_metrics
+from tasks.evaluation import gates, select_metrics
 from tasks.evaluation.classification import METRICS, Predictions
-from tasks.evaluation.intervals import interval, intervals, loss_bounds
+from tasks.evaluation.intervals import interval, intervals
 from tasks.evaluation.judging import compare, make_judge
 from tasks.exporting.score import RawSplit
 
@@ -22,7 +22,7 @@ def predictions():
     labels = random.integers(0, 4, 300)
     logits = random.normal(0, 1.5, (300, 4)).astype("float32")
     logits[np.arange(300), labels] += 2
-    return Predictions.of(logits, labels, bins=10)
+    return Predictions.of(logits, labels, 10)
 
 
 def test_metrics_agree_with_scikit_learn(predictions):
@@ -42,7 +42,7 @@ def test_calibration_error_is_the_weighted_gap_of_its_bins(predictions):
 
 
 def test_intervals_repeat_and_hold_their_value(predictions):
-    once, again = (intervals(METRICS, TASKS["classification"].metrics, predictions, 500) for _ in range(2))
+    once, again = (intervals(METRICS, TASKS["classification"].metrics, predictions) for _ in range(2))
     assert once == again
     for name in ("accuracy", "loss"):
         assert once[name].low < once[name].value < once[name].high
@@ -52,17 +52,9 @@ def test_intervals_repeat_and_hold_their_value(predictions):
 
 def test_no_mistake_among_few_examples_is_not_taken_for_certainty():
     perfect = Predictions.of(np.eye(3, dtype="float32")[[0, 1, 2] * 5] * 9, np.array([0, 1, 2] * 5))
-    bounds = interval(METRICS["accuracy"], perfect, 100)
+    bounds = interval(METRICS["accuracy"], perfect)
     assert (bounds.value, bounds.high) == (1.0, 1.0)
     assert bounds.low == pytest.approx(stats.beta.ppf(0.025, 15, 1))
-    assert loss_bounds(np.zeros(15), 100) == (0.0, pytest.approx(0.181, abs=1e-3))
-
-
-def test_upper_bound_of_a_paired_loss_covers_it():
-    losses = np.zeros(1000)
-    losses[:10], losses[10:14] = 1, -1
-    lower, upper = loss_bounds(losses, 2000)
-    assert 0 <= lower < 0.004 and 0.008 < upper < 0.014
 
 
 def test_a_measured_value_that_is_no_number_never_passes():
@@ -76,8 +68,10 @@ def test_parity_is_a_share_of_the_largest_output_and_of_small_ones_a_share_of_1(
 
 
 def test_primary_metric_is_always_measured():
-    assert primary_metric("classification") == ("accuracy", True)
-    assert select_metrics("classification", ("loss",)) == ("accuracy", "loss")
+    assert EvaluateConfig().primary_of("classification") == ("accuracy", True)
+    assert select_metrics("classification", EvaluateConfig(metrics=("loss",))) == ("accuracy", "loss")
+    by_f1 = EvaluateConfig(metrics=("accuracy",), primary="f1")
+    assert select_metrics("classification", by_f1) == ("accuracy", "f1")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +106,9 @@ def test_what_a_worse_model_loses_is_above_0_whichever_way_its_metric_grows(task
         good, bad = {"logits": right}, {"logits": np.concatenate([right[:45], 1 - right[45:]])}
         expected = 0.25
     own = make_judge(task, RawSplit("test", features, {"numbers": numbers, **truth}, tmp_path), EvaluateConfig())
-    worse, better, same = (compare(task, own, *pair, 200) for pair in ((good, bad), (bad, good), (good, good)))
+    worse, better, same = (
+        compare(task, own, *pair, EvaluateConfig()) for pair in ((good, bad), (bad, good), (good, good))
+    )
     assert worse.loss == pytest.approx(expected, abs=1e-5) == -better.loss
     assert worse.lower - 1e-5 <= worse.loss <= worse.upper + 1e-5 and worse.lower > 0 > better.upper
     assert same.loss == 0 and same.agreement == 1

@@ -14,7 +14,8 @@ from tasks.config.base import Conflict
 from tasks.config.load import load
 from tasks.errors import Failed, Refused
 from tasks.evaluation.classification import METRICS, Predictions
-from tasks.evaluation.intervals import interval
+from tasks.evaluation.intervals import interval_of
+from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.own_metrics import own_metrics
 from tasks.stage import identities
 
@@ -53,8 +54,9 @@ def config(folder: Path, **named: str) -> EvaluateConfig:
 
 
 def test_value_and_interval_are_those_of_the_same_metric_of_ours(folder: Path) -> None:
-    got = own_metrics(config(folder, share="right"), LABELS, LOGITS)["share"]
-    ours = interval(METRICS["accuracy"], Predictions.of(LOGITS, LABELS), 200)
+    got = own_metrics(config(folder, share="right"), LABELS, LOGITS, None)["share"]
+    right = METRICS["accuracy"].contributions(Predictions.of(LOGITS, LABELS))
+    ours = interval_of(Means(lambda values: values, mean, lowest=-np.inf), right)
     assert (got.value, got.low, got.high) == (ours.value, ours.low, ours.high)
     assert 0.5 < got.low < got.value < got.high < 1
 
@@ -80,7 +82,7 @@ def test_a_report_has_them(folder: Path, digits: Any, benches: Any, publish: Any
 )
 def test_an_error_in_one_names_it(function: str, says: str, folder: Path) -> None:
     with pytest.raises(Failed, match=says):
-        own_metrics(config(folder, m=function), LABELS, LOGITS)
+        own_metrics(config(folder, m=function), LABELS, LOGITS, None)
 
 
 def test_its_source_is_part_of_the_digest(folder: Path) -> None:

@@ -84,11 +84,9 @@ def test_a_probe_measures_the_drop_of_the_metric(digits: Any) -> None:
 
     split = SnapshotSplit(digits.snapshot.path, digits.records.path, "test")
     judge, call = make_judge("classification", split, EvaluateConfig()), inference_function(load(digits.model.path))
-    listed = EvaluateConfig.model_validate({"robustness": ["shift", {"kind": "contrast", "factor": 0.99}]}).robustness
+    config = EvaluateConfig.model_validate({"robustness": ["shift", {"kind": "contrast", "factor": 0.99}]})
     kept = run_model(judge, call).kept
-    rows = robustness.measured(
-        listed, judge, split, call, kept, judge.metrics["accuracy"], 1, 200, lambda *progress: None
-    )
+    rows = robustness.measured(config, judge, split, call, kept, "accuracy", 1, lambda *progress: None)
     moved, same = rows
     assert moved["drop"]["low"] > 0.1 and moved["settings"] == {"pixels": 2}
     assert abs(same["drop"]["value"]) < 0.02 and same["drop"]["low"] <= same["drop"]["value"] <= same["drop"]["high"]

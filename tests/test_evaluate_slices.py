@@ -18,7 +18,7 @@ from tasks.data.features import Feature
 from tasks.errors import Refused
 from tasks.evaluation import columns, worst_slices
 from tasks.evaluation.fairness import Rate, compare
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Means, Metric, Share, mean
 
 FEATURES = {
     "age": Feature("number", "float32"),
@@ -28,8 +28,8 @@ FEATURES = {
     "photo": Feature("image", "uint8", (-1, -1, 3)),
     "label": Feature("label", "int64", role="label", classes=("a", "b")),
 }
-SHARE = Metric(lambda values: values, mean, share=True)
-MEAN = Metric(lambda values: values, mean)
+SHARE = Share(lambda values: values)
+MEAN = Means(lambda values: values, mean)
 
 
 def frame(count: int, seed: int = 0) -> pl.DataFrame:

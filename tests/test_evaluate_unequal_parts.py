@@ -34,13 +34,13 @@ from tasks.evaluation import (
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import difference, interval_of
 from tasks.evaluation.judging import make_judge
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Means, Share, WithoutInterval, mean, root
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.thresholds import MEASURES, Binary
 from tasks.exporting.raw import RawSplit
 
-MEAN = Metric(lambda values: values, mean)
-ROOT = Metric(lambda values: values, lambda means: np.sqrt(means[..., 0]))
+MEAN = Means(lambda values: values, mean)
+ROOT = Means(lambda values: values, root, of_mean=np.sqrt, mean_of=np.square)
 
 
 class NamedSplit(RawSplit):
@@ -138,7 +138,7 @@ def test_a_label_has_its_own_precision_recall_and_support() -> None:
     for name, expected in (("precision", precision), ("recall", recall), ("f1", f1), ("support", support)):
         assert [row[name] for row in rows] == pytest.approx(expected), name
     assert [row["accuracy"] for row in rows] == pytest.approx((truth == predicted).mean(axis=0))
-    named = judge.binary(predictions, None)
+    named = judge.binary(predictions)
     assert list(named) == ["a", "b", "c"]
     for number, each in enumerate(named.values()):
         assert (each.truth == truth[:, number]).all() and ((each.probabilities > 0.5) == predicted[:, number]).all()
@@ -148,10 +148,10 @@ def test_a_label_has_its_own_precision_recall_and_support() -> None:
 
 def test_the_positive_class_is_the_one_that_is_named() -> None:
     logits, labels = np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], np.float32), np.array([0, 0, 1])
-    judge = judge_of("classification", {"label": labels}, EvaluateConfig(), ["good", "bad"])
-    predictions = judge.predictions({"logits": logits})
     for name, number in ((None, 1), ("bad", 1), ("good", 0)):
-        [(found, decision)] = judge.binary(predictions, name).items()
+        judge = judge_of("classification", {"label": labels}, EvaluateConfig(positive=name), ["good", "bad"])
+        predictions = judge.predictions({"logits": logits})
+        [(found, decision)] = judge.binary(predictions).items()
         assert found == (name or "bad") and decision.truth.tolist() == (labels == number).tolist()
         assert decision.probabilities == pytest.approx(predictions.probabilities[:, number])
 
@@ -163,7 +163,7 @@ def test_each_decision_is_measured_at_its_own_threshold_and_at_one_half() -> Non
         truth = random.random(200) < share
         made[name] = Binary(np.clip(0.5 * truth + random.random(200) * 0.7, 0, 1), truth)
     limits = {"rare": 0.6, "often": 0.3}
-    rows, flat = thresholds.measured(made, limits, 100)
+    rows, flat = thresholds.measured(made, limits, None)
     for row in rows:
         each = made[row["decision"]]
         for name, limit in (("at_threshold", limits[row["decision"]]), ("at_half", 0.5)):
@@ -185,7 +185,7 @@ def test_each_decision_is_measured_at_its_own_threshold_and_at_one_half() -> Non
             assert found == pytest.approx(expected), (row["decision"], name)
     middle = np.mean([row["at_threshold"]["f1"]["value"] for row in rows])
     assert flat == {"threshold/macro_f1": pytest.approx(middle)}
-    [alone], of_one = thresholds.measured({"rare": made["rare"]}, limits, 100)
+    [alone], of_one = thresholds.measured({"rare": made["rare"]}, limits, None)
     assert of_one["threshold/f1"] == alone["at_threshold"]["f1"]["value"]
     assert {f"threshold/{name}" for name in MEASURES} <= of_one.keys()
 
@@ -241,24 +241,11 @@ def test_groups_of_other_sizes_are_compared_by_what_a_metric_makes_of_their_mean
     assert made["compared"] == 3
 
 
-def test_a_difference_of_groups_is_resampled_among_those_of_its_rate() -> None:
-    """A rate of few: with the others its interval would be that of other numbers of examples."""
-    random = np.random.default_rng(2)
-    group, among = np.arange(300) < 100, np.arange(300) % 5 == 0
-    holds = random.random(300) < np.where(group, 0.7, 0.4)
-    made = fairness._of_rate(fairness.Rate(holds, among), group, 500)
-    columns_of = [holds & group, group, holds & ~group, ~group]
-    expected = interval_of(
-        Metric(lambda values: values, fairness._difference), np.stack(columns_of, axis=-1).astype(float)[among], 500
-    )
-    assert made["difference"] == expected.as_json()
-
-
 def test_slices_are_counted_alike_in_blocks_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     frame = pl.DataFrame({"kind": random.choice(list("abc"), 500), "place": random.choice(list("xy"), 500)})
     features = {name: Feature("category", "string") for name in frame.columns}
-    for metric in (MEAN, Metric(lambda values: values, mean, share=True)):
+    for metric in (MEAN, Share(lambda values: values)):
         values = (random.random(500) < np.where(frame["kind"] == "a", 0.4, 0.8)).astype(float)[:, None]
         found = []
         for block in (1 << 15, 64):
@@ -408,7 +395,8 @@ class Probed:
     """A judge of rows whose model answers with the input."""
 
     outputs = 1
-    metrics = {"loss": MEAN}
+    units = None
+    metrics = {"mean": MEAN}
 
     def __init__(self, inputs: Any) -> None:
         self.inputs = inputs
@@ -434,12 +422,13 @@ def test_probes_of_one_kind_draw_by_their_place_and_a_drop_is_a_loss(monkeypatch
     kept = {"outputs": rows.values}
     split: Any = SimpleNamespace(name="test")
     for sign in (1, -1):
+        config: Any = SimpleNamespace(robustness=[probe, probe], primary=None, own_metrics={})
         made = robustness.measured(
-            [probe, probe], judge, split, lambda batch: batch["x"], kept, MEAN, sign, 200, lambda *progress: None
+            config, judge, split, lambda batch: batch["x"], kept, "mean", sign, lambda *progress: None
         )
         for place, row in enumerate(made):
             after = rows.values + (place + 1) * np.arange(40.0)[:, None] / 100
-            change = difference(MEAN, rows.values, after, 200)
+            change = difference(MEAN, rows.values, after)
             assert row["value"] == pytest.approx(after.mean())
             assert row["drop"]["value"] == pytest.approx(-sign * change.value)
             assert (row["drop"]["low"], row["drop"]["high"]) == pytest.approx(
@@ -515,9 +504,9 @@ def test_what_saved_predictions_cannot_say_is_not_compared(tmp_path: Path, monke
     np.save(tmp_path / "predictions/validation.npy", np.arange(5.0))
     asked: list[Any] = []
     metrics = {
-        "known": Metric(lambda saved: saved[:, None], mean),
-        "unknown": Metric(lambda saved: np.where(saved == 1, np.nan, saved)[:, None], mean),
-        "whole": Metric(lambda saved: saved[:, None], mean, resampled=False),
+        "known": Means(lambda saved: saved[:, None], mean),
+        "unknown": Means(lambda saved: np.where(saved == 1, np.nan, saved)[:, None], mean),
+        "whole": WithoutInterval(lambda saved: saved[:, None], mean),
     }
 
     def judge(task: str, split: Any, config: Any, loss: str) -> Any:
@@ -529,6 +518,7 @@ def test_what_saved_predictions_cannot_say_is_not_compared(tmp_path: Path, monke
             predictions=lambda kept: np.asarray(kept["outputs"]),
             extents=np.ones_like,
             example_of=None,
+            units=None,
             examples=count,
         )
 
@@ -540,12 +530,12 @@ def test_what_saved_predictions_cannot_say_is_not_compared(tmp_path: Path, monke
     monkeypatch.setattr(paired, "SnapshotSplit", examples)
     monkeypatch.setattr(paired, "make_judge", judge)
     model = paired.EvaluatedModel(tmp_path, Path("snapshot"), Path("records"))
-    config: Any = "config"
+    config = EvaluateConfig()
     for split, count in (("test", 3), ("validation", 5)):
         made = paired.contributions("regression", split, model, config)
         assert made.values.keys() == {"known"} and len(made.values["known"]) == count
         task, of_split, given, loss = asked.pop()
-        assert (task, of_split.name, given, loss) == ("regression", split, "config", "mae")
+        assert (task, of_split.name, given, loss) == ("regression", split, config, "mae")
 
 
 def test_what_a_judge_keeps_is_read_by_its_own_name_and_split(tmp_path: Path) -> None:
@@ -593,7 +583,8 @@ def test_groups_are_compared_by_calibrated_decisions_at_the_thresholds_that_were
     judge = judge_of("multilabel", {"target": truth.astype(np.float32)}, config, ["a", "b"])
     predictions = judge.predictions({"logits": random.normal(0, 3, (60, 2)).astype(np.float32)})
     decision = Decision(4.0, {"a": 0.3, "b": 0.6})
-    slices._compared(judge, "macro_f1", predictions, decision, {}, config)
+    values = multilabel.METRICS["macro_f1"].contributions(predictions)
+    slices._compared(judge, "macro_f1", predictions, values, decision, {}, config)
     [(column, _, rates, values, resamples)] = compared
     assert (column, values, resamples) == ("age", {}, 123)
     cooled = predictions.scaled(4.0)
@@ -605,8 +596,8 @@ def test_groups_are_compared_by_calibrated_decisions_at_the_thresholds_that_were
 
 def test_own_metrics_have_their_own_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"first": np.arange(30.0)[:, None], "second": np.arange(30.0)[:, None] ** 2}
-    monkeypatch.setattr(own_metrics, "contributions", lambda name, function, *more: values[name])
+    monkeypatch.setattr(own_metrics, "contributions", lambda name, *more: values[name])
     config: Any = SimpleNamespace(own_metrics={"first": "a:f", "second": "b:g"}, resamples=77)
-    made = own_metrics.own_metrics(config, np.zeros(30), np.zeros(30))
+    made = own_metrics.own_metrics(config, np.zeros(30), np.zeros(30), None)
     for name, each in made.items():
-        assert each == interval_of(MEAN, values[name], 77)
+        assert each == interval_of(own_metrics.MEAN, values[name])

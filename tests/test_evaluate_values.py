@@ -17,35 +17,44 @@ from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import language_model, multilabel, pictures, regression
+from tasks.evaluation.estimates import tango
 from tasks.evaluation.judging import make_judge
-from tasks.evaluation.metrics import Metric, mean, ratio
-from tasks.evaluation.noninferiority import at_most, tango
+from tasks.evaluation.metrics import mean, ratio
 
+OF_CLASSES = dict.fromkeys(("precision", "recall", "f1"), "Proportion") | {"mcc": "Score"}
+ORDER = dict.fromkeys(("average_precision", "roc_auc"), "Order")
 METRICS = {
-    "classification": {"accuracy": "share", "loss": "", "calibration_error": "not resampled"},
-    "multilabel": dict.fromkeys(("macro_f1", "micro_f1", "label_accuracy", "loss"), ""),
-    "anomaly": dict.fromkeys(("average_precision", "roc_auc", "loss"), ""),
-    "ranking": {**dict.fromkeys(("ndcg", "mrr", "recall"), ""), "loss": "not corrected"},
-    "regression": dict.fromkeys(("rmse", "mae", "r2", "loss"), ""),
-    "language_model": dict.fromkeys(("bits_per_byte", "loss", "token_accuracy"), "not corrected"),
+    "classification": {
+        "accuracy": "Share",
+        "balanced_accuracy": "Score",
+        "macro_f1": "Score",
+        **OF_CLASSES,
+        **ORDER,
+        "loss": "Means",
+        "calibration_error": "WithoutInterval",
+    },
+    "multilabel": {**dict.fromkeys(("macro_f1", "micro_f1", "label_accuracy"), "Score"), "loss": "Means"},
+    "anomaly": {**ORDER, "loss": "Means"},
+    "ranking": {**dict.fromkeys(("ndcg", "mrr", "recall"), "Score"), "loss": "Means"},
+    "regression": dict.fromkeys(("rmse", "mae", "r2", "loss"), "Means"),
+    "language_model": {**dict.fromkeys(("bits_per_byte", "loss"), "Means"), "token_accuracy": "Score"},
     "tagging": {
-        "macro_f1": "",
-        **dict.fromkeys(("token_accuracy", "entity_f1", "entity_precision", "entity_recall", "loss"), "not corrected"),
+        **dict.fromkeys(("macro_f1", "token_accuracy", "entity_f1", "entity_precision", "entity_recall"), "Score"),
+        "loss": "Means",
     },
 }
-"""How the interval of each metric is computed, where not by a corrected bootstrap of its examples."""
+"""The kind of each metric, by which its interval is computed."""
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_each_metric_has_the_kind_of_interval_that_fits_it(task: str) -> None:
-    found = {}
-    for name, metric in import_module(f"tasks.evaluation.{task}").METRICS.items():
-        marks = ["share"] if metric.share else []
-        marks += [] if metric.resampled else ["not resampled"]
-        marks += [] if metric.corrected else ["not corrected"]
-        found[name] = ", ".join(marks)
-    assert found == METRICS[task]
-    assert set(found) == set(TASKS[task].metrics)
+    metrics = import_module(f"tasks.evaluation.{task}").METRICS
+    assert {name: type(metric).__name__ for name, metric in metrics.items()} == METRICS[task]
+    assert set(metrics) == set(TASKS[task].metrics)
+    ends = {name: (metric.least, metric.most) for name, metric in metrics.items()}
+    for name, kind in METRICS[task].items():
+        high = np.inf if kind in ("Means", "WithoutInterval") else 1
+        assert ends[name] == {"r2": (-np.inf, 1), "mcc": (-1, 1)}.get(name, (0, high))
 
 
 def test_a_mean_is_of_the_first_contribution_and_a_ratio_of_the_first_to_the_second() -> None:
@@ -223,23 +232,12 @@ def test_tangos_score_is_that_of_the_likeliest_shares_at_the_limit(
     assert tango(lost, won, count, limit) == pytest.approx(expected, rel=1e-3, abs=1e-9)
 
 
-@pytest.mark.parametrize("corrected", [False, True])
-def test_a_limit_is_tested_by_the_interval_that_fits_the_metric(corrected: bool) -> None:
-    """Of a ratio of sums the percentiles, which are others where few files have most of the tokens."""
-    values = np.stack([np.random.default_rng(1).lognormal(sigma=2.0, size=40), np.arange(1.0, 41.0)], axis=-1)
-    metric = Metric(lambda given: given, ratio, corrected=corrected)
-    found = at_most("loss", metric, values, 1, 1.0, 500)
-    drawn = np.random.default_rng(0)  # of the percentiles other draws say about the same
-    means = np.array([ratio(values[drawn.integers(0, 40, 40)].mean(axis=0)) for _ in range(4000)])
-    assert (abs(found.upper / np.quantile(means, 0.95) - 1) < 0.08) != corrected
-    assert found.value == pytest.approx(ratio(values.mean(axis=0)))
-
-
 @pytest.mark.parametrize(("loss", "value"), [(None, 12.5), ("squared_error", 12.5), ("absolute_error", 3.5)])
 def test_the_loss_of_a_report_is_the_one_that_was_minimised(loss: str | None, value: float) -> None:
     truth = np.array([[1.0], [2.0]], np.float32)
     features = {"x": {"dtype": "float32", "shape": [1]}, "target": {"dtype": "float32", "shape": [1]}}
-    split: Any = SimpleNamespace(name="test", features=features, arrays={"x": truth, "target": truth})
+    arrays = {"x": truth, "target": truth}
+    split: Any = SimpleNamespace(name="test", features=features, arrays=arrays, groups=lambda: None)
     judge = make_judge("regression", split, EvaluateConfig(), loss)
     predictions = judge.predictions(judge.keep(truth + np.array([[3.0], [-4.0]], np.float32), 0))
     assert judge.metrics["loss"](predictions) == pytest.approx(value)

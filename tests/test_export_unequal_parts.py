@@ -15,7 +15,7 @@ from tasks.artifacts import Snapshot
 from tasks.config import EvaluateConfig
 from tasks.data.features import Feature
 from tasks.errors import Failed
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Means, mean, root
 from tasks.exporting import EVIDENCE, LITERT, export, latency, predict, score
 from tasks.exporting import fresh_process as fresh
 from tasks.exporting.answers import decision_fields
@@ -295,8 +295,8 @@ def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: py
     asked = Asked()
     values = np.array([[1.0], [2.0], [6.0]])
     metrics = {
-        "rmse": Metric(lambda kept: values, lambda means: np.sqrt(means[..., 0])),
-        "loss": Metric(lambda kept: values, mean),
+        "rmse": Means(lambda kept: values, root, of_mean=np.sqrt, mean_of=np.square),
+        "loss": Means(lambda kept: values, mean),
     }
     extents = np.array([1.0, 1.0, 0.5])
     judge = SimpleNamespace(

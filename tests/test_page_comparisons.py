@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks.evaluation.estimates import TANGO
 from tasks.pages import comparison as comparison_of_runs
 from tasks.pages import results
 from tasks.pages.comparison import Comparison
@@ -49,9 +50,9 @@ def test_a_row_of_a_comparison_says_by_what_it_was_compared() -> None:
     assert (alone.name, alone.a, alone.b, alone.difference) == ("test/accuracy", 0.0, 1.0, 1.0)
     assert alone.by == "one example: no interval" and not alone.more_than_noise
     few = row(half([0.0, 1.0] * 9), half([1.0, 1.0] * 9))
-    assert few.by == "paired bootstrap over 18 images, too few for 95 % and McNemar's test" and few.difference == 0.5
+    assert few.by == f"{TANGO} over 18 images, too few for 95 % and McNemar's test" and few.difference == 0.5
     many = row(half([0.0, 1.0] * 10), half([1.0, 1.0] * 10))
-    assert many.by == "paired bootstrap over 20 images and McNemar's test" and many.more_than_noise
+    assert many.by == f"{TANGO} over 20 images and McNemar's test" and many.more_than_noise
     assert many.interval is not None and many.interval[0] > 0 and not many.same
     lacking = half([0.0, 1.0])
     lacking[0].values.clear()

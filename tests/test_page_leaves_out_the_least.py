@@ -51,7 +51,9 @@ def test_types_of_entities_are_shown_before_the_classes_of_their_tags() -> None:
 def test_of_many_slices_the_largest_are_shown_and_the_others_named(more: int) -> None:
     """As many as are shown are named of the others, too."""
     sizes = shuffled(judgement.CLASSES + more)
-    rows = [{"slice": f"s{size}", "examples": size, "value": 0.5, "low": 0.4, "high": 0.6} for size in sizes]
+    rows = [
+        {"slice": f"s{size}", "examples": size, "value": 0.5, "low": 0.4, "high": 0.6, "units": size} for size in sizes
+    ]
     facts = facts_of({"slices": rows})
     shown = names_of(judgement.slices(facts), "slice")
     largest = [f"s{size}" for size in sorted(sizes, reverse=True)[: judgement.CLASSES]]

@@ -17,20 +17,20 @@ def artifact(kind: type[Artifact], folder: Path, metrics: dict[str, float], name
 def test_intervals_stay_in_the_report_but_for_the_primary_metric(tmp_path: Path) -> None:
     names = ("test/accuracy", "test/loss", "validation/accuracy")
     metrics = {f"{name}{end}": 0.5 for name in names for end in ("", "/low", "/high")}
-    metrics_sent = of_stage("classification", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
+    metrics_sent = of_stage("accuracy", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
     assert metrics_sent.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
 
 
 def test_an_export_sends_only_its_seconds(tmp_path: Path) -> None:
     checked = artifact(Export, tmp_path, {"export/litert/max_abs_difference": 0.0}, "export")
-    assert of_stage("classification", "export", checked, 3.0, False) == {"seconds/export": 3.0}
+    assert of_stage("accuracy", "export", checked, 3.0, False) == {"seconds/export": 3.0}
 
 
 def test_a_variant_sends_size_and_quality_and_a_stored_one_no_seconds(tmp_path: Path) -> None:
     metrics = {f"litert/{name}": 1.0 for name in ("bytes", "size_ratio", "test/rmse", "test/rmse/low", "test/mae")}
-    metrics_sent = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, True)
+    metrics_sent = of_stage("rmse", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, True)
     assert metrics_sent.keys() == {"litert/bytes", "litert/size_ratio", "litert/test/rmse"}
-    made = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, False)
+    made = of_stage("rmse", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, False)
     assert made["seconds/compress.litert"] == 0.1
 
 

@@ -79,16 +79,17 @@ def facts_of(test: dict[str, Any], **more: Any) -> Any:
 
 def test_slices_are_placed_by_the_ends_of_all_intervals() -> None:
     rows = [
-        {"slice": "a", "value": 0.5, "low": 0.25, "high": 0.75, "examples": 9},
-        {"slice": "b", "value": 1.0, "low": 0.5, "high": 2.25, "examples": 50, "divided": 3},
+        {"slice": "a", "value": 0.5, "low": 0.25, "high": 0.75, "examples": 9, "units": 9},
+        {"slice": "b", "value": 1.0, "low": 0.5, "high": 2.25, "examples": 50, "divided": 3, "units": 50},
         {"slice": "c", "value": None, "low": None, "high": None, "examples": 3, "why": "fewer than 5"},
     ]
     made = {
         row["slice"]: (row["at"], row["from"], row["width"]) for row in judgement.slices(facts_of({"slices": rows}))
     }
     assert made == {"a": (12.5, 0.0, 25.0), "b (3 more in part)": (37.5, 12.5, 87.5)}
+    assert [row["few"] for row in judgement.slices(facts_of({"slices": rows}))] == [True, False]
     assert judgement.slices_without_score(facts_of({"slices": rows})) == "c (3, fewer than 5)"
-    alike = [{"slice": name, "value": 1.0, "low": 1.0, "high": 1.0, "examples": 9} for name in "ab"]
+    alike = [{"slice": name, "value": 1.0, "low": 1.0, "high": 1.0, "examples": 9, "units": 9} for name in "ab"]
     placed = [(row["at"], row["from"], row["width"]) for row in judgement.slices(facts_of({"slices": alike}))]
     assert placed == [(0.0, 0.0, 0.0)] * 2, "where a model is right everywhere"
 

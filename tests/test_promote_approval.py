@@ -276,8 +276,8 @@ def test_another_metric_is_not_comparable_whichever_number_is_larger(registry_ho
     assert registry_home.promote(registry_home.run(1, required=False, task=first), 1, scores[first]) == "completed"
     assert registry_home.promote(registry_home.run(2, required=False, task=other), 2, scores[other]) == "rejected"
     assert (registry_home.at("champion"), registry_home.at("candidate")) == ("1", "2")
-    words = "not comparable: champion version 1 was judged by test/accuracy, this one by test/rmse"
-    swapped = "not comparable: champion version 1 was judged by test/rmse, this one by test/accuracy"
+    words = "not comparable: champion version 1 was judged by test/accuracy, and this run has no such metric of regr"
+    swapped = "not comparable: champion version 1 was judged by test/rmse, and this run has no such metric of class"
     assert registry_home.tags("2")["gate"].startswith(words if first == "classification" else swapped)
 
 
@@ -290,7 +290,7 @@ def test_against_a_champion_that_came_meanwhile_and_is_not_comparable_a_person_a
     shown = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert (shown.alias, shown.approvable, registry_home.at("champion")) == ("candidate", True, "2")
     for words in (
-        "not comparable: champion version 2 was judged by test/rmse, this one by test/accuracy",
+        "not comparable: champion version 2 was judged by test/rmse, and this run has no such metric of classification",
         "test rmse 0.3100 by its own report",
         f"to release it all the same: millrace approve {run.run_id} --reason TEXT",
     ):
@@ -518,9 +518,9 @@ def test_rollback_without_a_champion_is_refused(registry_home: RegistryHome, nam
 def test_the_difference_must_be_what_is_required(
     require: str, score: float, low: float, high: float, passes: bool
 ) -> None:
-    change = Change(Interval(score - 0.9, low, high), not low <= 0 <= high, same=False)
+    change = Change(Interval(score - 0.9, low, high, "", 100), not low <= 0 <= high, same=False)
     for sign in (1, -1):  # a loss is better where it is lower
-        measured = champion_beside(sign * 0.9, sign * score, change)
+        measured = champion_beside(sign * 0.9, sign * score, change, higher=sign > 0)
         gate = gates.promotion("test/accuracy", sign * score, measured, -0.1, sign > 0, require=require)
         assert gate.passed is passes
         assert f"noise, 95 % interval {low:+.4f} to {high:+.4f})" in gate.text

@@ -11,19 +11,19 @@ from pydantic import TypeAdapter
 from scipy import stats
 
 from tasks.config.gates import CompressGate
+from tasks.evaluation.estimates import Paired, PairedShares, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, Ratio, Verdict, promotion, with_gates
 from tasks.evaluation.gates import latency as judge_latency
 from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import ERROR, decide
-from tasks.evaluation.intervals import bounds
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.noninferiority import Test as LimitTest
-from tasks.evaluation.noninferiority import at_most, loss, p_without_loss, tango
+from tasks.evaluation.noninferiority import at_most, loss
 from tasks.evaluation.paired import change, mcnemar
 from tests.support.registries import champion_beside
 
-SHARE = Metric(lambda values: values, mean, share=True)
-MEAN = Metric(lambda values: values, mean)
+SHARE = Share(lambda values: values)
+MEAN = Means(lambda values: values, mean)
 METRIC = "test/accuracy"
 
 
@@ -38,7 +38,7 @@ def gate(**values: Any) -> Any:
 def promoted(score: float, champion: Champion | float | None = None, margin: float = 0.0, **more: Any) -> Promotion:
     """A version with a score beside a champion with one."""
     if isinstance(champion, float):
-        champion = champion_beside(champion, score, more.pop("change", None))
+        champion = champion_beside(champion, score, more.pop("change", None), higher=more.get("higher", True))
     return promotion(METRIC, score, champion, margin, more.pop("higher", True), **more)
 
 
@@ -67,11 +67,17 @@ def test_a_margin_that_is_reached_exactly_is_reached(score: float, margin: float
     assert promoted(-score, -0.5, margin, higher=False).passed is passes
 
 
-@pytest.mark.parametrize(
-    "champion", [Champion("1", METRIC, 0.1, None, "it is gone"), champion_beside(0.1, 0.9, metric="test/loss")]
-)
-def test_what_cannot_be_compared_does_not_pass(champion: Champion) -> None:
-    made = promoted(0.9, champion, margin=-9.0)
+def test_it_is_compared_by_the_champions_metric_and_told_so() -> None:
+    """A loss of 0.9 is worse than one of 0.1, whatever the new version's own metric says."""
+    for before, passes in ((0.1, False), (1.1, True)):
+        made = promoted(0.97, champion_beside(before, 0.9, metric="test/loss", higher=False))
+        assert made.passed is passes and made.comparable
+        assert made.text.startswith("test accuracy 0.9700; by test loss, by which the champion was judged, 0.9000")
+        assert f"against {before:.4f} of champion version 1" in made.text
+
+
+def test_what_cannot_be_compared_does_not_pass() -> None:
+    made = promoted(0.9, Champion("1", METRIC, 0.1, None, "it is gone"), margin=-9.0)
     assert not made.passed and not made.comparable and made.approvable
     assert "(test accuracy 0.9000; champion version 1 has test " in made.text
     assert not promoted(math.nan, 0.5, margin=-9.0).passed
@@ -117,7 +123,7 @@ def test_the_size_after_gzip_is_judged_beside_the_default_size_alone() -> None:
     ratios = {"bytes": Ratio(1.0), "gzip_bytes": Ratio(0.9)}
 
     def judged(limits: dict[str, float], **more: Any) -> list[str]:
-        of = Subject("classification", {}, {}, "the float model", 100, ratios=ratios, limits=limits)
+        of = Subject("classification", ("accuracy", True), {}, {}, "the float model", ratios=ratios, limits=limits)
         return [
             each.verdict for [row] in [decide([find(gate(kind="float", metric="bytes", **more), of)])] for each in row
         ]
@@ -129,7 +135,7 @@ def test_the_size_after_gzip_is_judged_beside_the_default_size_alone() -> None:
 
 
 def test_what_was_not_measured_is_open_and_asks_for_no_examples() -> None:
-    of = Subject("classification", {}, {}, "the float model", 100, limits={"bytes": 0.3})
+    of = Subject("classification", ("accuracy", True), {}, {}, "the float model", limits={"bytes": 0.3})
     for each in ({"kind": "float", "metric": "latency", "max_ratio": 0.5}, {"kind": "float", "metric": "bytes"}):
         [[found]] = decide([find(gate(**each), of)])
         assert found.verdict == UNDECIDED and not found.few and found.more is None
@@ -147,7 +153,7 @@ def test_a_slice_that_is_shown_to_fail_is_named_before_one_that_shows_less() -> 
 
     def judged(*names: str) -> Verdict:
         chosen = {name: masks[name] for name in names}
-        of = Subject("classification", {"loss": own}, {"loss": before}, "float", 500, masks=chosen)
+        of = Subject("classification", ("loss", False), {"loss": own}, {"loss": before}, "float", masks=chosen)
         return decide([find(wanted, of)])[0][0]
 
     assert [judged(name).verdict for name in masks] == [UNDECIDED, FAIL]
@@ -158,7 +164,7 @@ def test_a_slice_that_is_shown_to_fail_is_named_before_one_that_shows_less() -> 
 def test_of_slices_that_may_pass_the_weakest_evidence_decides() -> None:
     own = right(0, 400)
     masks = {"large": np.arange(400) < 350, "small": np.arange(400) >= 350}
-    of = Subject("classification", {"accuracy": own}, {"accuracy": own}, "float", 200, masks=masks)
+    of = Subject("classification", ("accuracy", True), {"accuracy": own}, {"accuracy": own}, "float", masks=masks)
     [[found]] = decide([find(gate(kind="slices", max_loss=0.02), of)])
     assert found.verdict == UNDECIDED and found.text.startswith("small: ")
 
@@ -174,8 +180,7 @@ def a_test(**fields: Any) -> LimitTest:
         "p_value": 0.3,
         "examples": 500,
         "best": 0.0,
-        "deviation": 0.1,
-        "share": False,
+        "estimate": Paired(-0.01, 0.1 / math.sqrt(500), 0.0, 500, 499),
         "counted": "examples",
     }
     return LimitTest(**{**whole, **fields})
@@ -199,7 +204,7 @@ def test_few_and_more_are_of_the_level_that_so_many_tests_leave() -> None:
 def test_values_that_should_be_large_are_shown_as_they_are() -> None:
     wanted = gate(kind="absolute", metric="accuracy", at_least=0.9)
     own = right(10, 400)
-    [[found]] = decide([find(wanted, Subject("classification", {"accuracy": own}, {}, "", 200))])
+    [[found]] = decide([find(wanted, Subject("classification", ("accuracy", True), {"accuracy": own}, {}, ""))])
     exact = stats.binomtest(390, 400, 0.9, "greater")
     assert found.verdict == PASS and found.limit == 0.9
     assert found.value == pytest.approx(exact.proportion_ci(0.95).low) and found.p_value == pytest.approx(exact.pvalue)
@@ -208,7 +213,7 @@ def test_values_that_should_be_large_are_shown_as_they_are() -> None:
 
 def test_a_share_has_the_exact_test_in_both_directions() -> None:
     own = right(30, 100)
-    large, small = at_most("g", SHARE, own, -1, 0.6, 100), at_most("g", SHARE, own, 1, 0.8, 100)
+    large, small = at_most("g", SHARE, own, -1, 0.6), at_most("g", SHARE, own, 1, 0.8)
     assert large.p_value == pytest.approx(stats.binomtest(70, 100, 0.6, "greater").pvalue)
     assert small.p_value == pytest.approx(stats.binomtest(70, 100, 0.8, "less").pvalue)
     assert large.value == pytest.approx(-0.7) and small.value == pytest.approx(0.7)
@@ -218,37 +223,33 @@ def test_a_share_has_the_exact_test_in_both_directions() -> None:
 
 def test_how_many_more_are_asked_for() -> None:
     for count in (10, 100, 2000):
-        needed = a_test(examples=count).more(0.05)
+        found = Paired(-0.01, 0.1 / math.sqrt(count), 0.0, count, count - 1)
+        needed = a_test(examples=count, estimate=found).more(0.05)
         assert needed is not None
         whole = ((1.6449 + 0.8416) * 0.1 / 0.01) ** 2
         assert count + needed == max(math.ceil(whole), 20, count + 1)
-    assert a_test(value=0.02).more(0.05) is None, "it is at its limit"
-    exact = a_test(value=0.0, deviation=0.0, share=True, examples=5)
+    at_its_limit = Paired(-0.02, 0.01, 0.0, 500, 499)
+    assert a_test(value=0.02, estimate=at_its_limit).more(0.05) is None
+    exact = a_test(value=0.0, estimate=PairedShares(0, 0, 5), examples=5)
     assert exact.more(0.05) == 149 - 5
-    assert a_test(value=0.03, deviation=0.0, share=True, examples=5, limit=1.5).more(0.05) == 15
+    assert a_test(value=0.0, estimate=PairedShares(0, 0, 5), examples=5, limit=1.5).more(0.05) is None
+    of_positives = a_test(estimate=Paired(-0.01, 0.02, 0.0, 25, 24), examples=500).more(0.05)
+    assert of_positives == math.ceil(((1.6449 + 0.8416) * 0.02 * 5 / 0.01) ** 2 * 20) - 500, "of which 1 of 20 counts"
 
 
 def test_scores_of_pairs_at_the_ends_of_a_limit() -> None:
     assert tango(0, 0, 10, 1.0) == 0.0 and tango(5, 5, 10, 1.5) == 0.0
     assert tango(10, 2, 400, 0.1) < 0.001 < 0.5 < tango(60, 2, 400, 0.1)
     assert tango(0, 0, 5, 0.0) == 1.0, "none differs, and the limit is none"
-    assert [p_without_loss(10, limit) for limit in (0.0, 1.0)] == [1.0, 0.0]
-    assert p_without_loss(10, 0.1) == pytest.approx(0.9**10)
+    alike = PairedShares(0, 0, 10)
+    assert [alike.p_at_most(-limit) for limit in (0.0, 1.0)] == [1.0, 0.0]
+    assert alike.p_at_most(-0.1) == pytest.approx(0.9**10) == alike.p_at_least(0.1)
 
 
 def test_as_many_lost_as_won_is_a_loss_of_exactly_nothing() -> None:
     before, after = right(20, 300), np.roll(right(20, 300), 20, axis=0)
-    found = loss("g", SHARE, before, after, 1, 0.1, 300)
-    assert found.value == 0.0 and found.p_value >= tango(20, 20, 300, 0.1)
-
-
-@pytest.mark.parametrize(("lost", "count", "limit"), [(3, 300, 0.03), (1, 100, 0.05)])
-def test_of_the_bootstrap_and_the_score_test_the_less_sure_one_decides(lost: int, count: int, limit: float) -> None:
-    before, after = right(0, count), right(lost, count)
-    found = loss("g", SHARE, before, after, 1, limit, 500)
-    both = bounds(MEAN.value, before - after, limit, 500).p_value, tango(lost, 0, count, limit)
-    assert found.p_value == max(both)
-    assert (both[0] < both[1]) is (lost == 3), "each is the less sure one once"
+    found = loss("g", SHARE, before, after, 1, 0.1)
+    assert found.value == 0.0 and found.p_value == tango(20, 20, 300, 0.1)
 
 
 def test_a_change_of_one_example_or_of_chance_is_no_change() -> None:

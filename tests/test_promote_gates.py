@@ -44,7 +44,9 @@ def judge(run: Run, gate: dict[str, Any], champion: str | None = None, reference
     own = results.contributions(Facts(run), "test")
     assert own is not None
     beside = None if reference is None else Compared(own, reference, np.ones(len(own), bool))
-    [verdict] = comparison.judge(run, report_of(run), [adapter.validate_python(gate)], champion, beside)
+    [verdict] = comparison.judge(
+        run, report_of(run), [adapter.validate_python(gate)], champion, beside, ("accuracy", True)
+    )
     return verdict
 
 

@@ -13,6 +13,7 @@ from infra.health import ports
 from infra.services import Layout
 from tasks.config.load import load
 from tasks.errors import Failed
+from tasks.evaluation.estimates import TANGO
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
 from tasks.stage.attempt import RunRequest, attempt_run
@@ -133,7 +134,7 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
     assert list(rows)[:3] == ["test/accuracy", "test/loss", "test/calibration_error"]
     accuracy = rows["test/accuracy"]
     assert accuracy["more_than_noise"] and accuracy["interval"][1] < 0
-    assert accuracy["by"] == "paired bootstrap over 531 examples and McNemar's test"
+    assert accuracy["by"] == f"{TANGO} over 531 examples and McNemar's test"
     assert rows["test/loss"]["more_than_noise"] and rows["test/loss"]["difference"] > 0
     examples = answer_read["examples"]
     assert len(examples["broken"]) - len(examples["fixed"]) == round(-accuracy["difference"] * 531)
@@ -144,7 +145,7 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
     page = (tmp_path / "both.html").read_text()
     loads = Loads(page)
     assert not loads.addresses and not loads.tags & {"script", "link", "iframe", "img"}
-    assert "more than noise" in loads.text and "paired bootstrap over 531 examples" in loads.text
+    assert "more than noise" in loads.text and f"{TANGO} over 531 examples" in loads.text
     assert page.count("<polyline") == 2 * 6, "loss, accuracy, rate, gradient, update and step time, each of both runs"
     assert "train a" in page and "train b" in page
 

@@ -18,7 +18,7 @@ class PromoteConfig(Section):
 
     require: Literal["not_worse", "better"] = "not_worse"
     """What the difference from the champion on the same test examples must be besides: `not_worse`: not worse by more
-    than noise; `better`: better by more than noise (paired bootstrap; McNemar's test of shares)."""
+    than noise; `better`: better by more than noise (see docs/metrics.md)."""
 
     gates: Annotated[tuple[PromoteGate, ...], LISTED] = ()
     """What a new version must meet besides, on the test split."""

@@ -1,7 +1,7 @@
 """Calibration of a classifier: whether predictions with a confidence of 80 % are correct 80 % of the time.
 
 The expected calibration error is a sum of absolute values, which noise can only increase: it is above 0 for a
-perfectly calibrated model, and a bootstrap adds noise once more, so that its percentiles contain neither the value nor
+perfectly calibrated model, and resampling adds noise once more, so that its percentiles contain neither the value nor
 the truth. It therefore has no interval; a test gives the probability that a calibrated model with the same
 confidences has an error at least as large.
 """

@@ -285,7 +285,7 @@ class Skewed:
     def needed(self, limit: float, level: float) -> float:
         away = self.mean - self.mean_of(limit)
         if not isfinite(away) or not self.error:
-            return inf
+            return 1.0 if away else inf
         return units_needed(away / (self.error * sqrt(self.units)), level)
 
     @property
@@ -353,7 +353,9 @@ class Paired:
         away = abs(limit - self.value)
         if not self._alike:
             return units_needed(away / (self.error * sqrt(self.units)), level)
-        return log(level) / log1p(-away / self.span) if 0 < away < self.span < inf else inf
+        if not isfinite(self.span):
+            return 1.0 if away else inf
+        return log(level) / log1p(-away / self.span) if 0 < away < self.span else inf
 
     @property
     def _alike(self) -> bool:
@@ -406,8 +408,10 @@ class PairedShares:
     def needed(self, limit: float, level: float) -> float:
         if not self.lost and not self.won:
             return log(level) / log1p(-abs(limit)) if 0 < abs(limit) < 1 else inf
-        spread = sqrt(max((self.lost + self.won) / self.units - self.value**2, 0.0))
-        return units_needed((limit - self.value) / spread, level) if spread else 1.0
+        there = sqrt(max((self.lost + self.won) / self.units - self.value**2, 0.0))
+        at = sqrt(_variance(self.won, self.lost, self.units, limit))
+        reach = float(ndtri(POWER)) * there - float(ndtri(level)) * at
+        return (reach / (limit - self.value)) ** 2 if limit != self.value else inf
 
     def _p(self, won: int, lost: int, limit: float) -> float:
         if limit <= -1 or limit > 1:
@@ -423,14 +427,19 @@ def tango(lost: int, won: int, count: int, limit: float) -> float:
         return 0.0
     if limit <= -1:
         return 1.0
-    a, c = 2.0 * count, -won * limit * (1 - limit)
-    b = -lost - won + (2 * count - lost + won) * limit
-    rest = (sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
-    variance = count * (2 * rest + limit - limit**2)
-    away = lost - won - count * limit
+    variance, away = _variance(lost, won, count, limit), lost - won - count * limit
     if variance <= 0:
         return 1.0 if away >= 0 else 0.0
-    return float(ndtr(away / sqrt(variance)))
+    return float(ndtr(away / sqrt(count * variance)))
+
+
+def _variance(lost: int, won: int, count: int, limit: float) -> float:
+    """Return the variance of an example's loss, where the share lost, less that won, is `limit`, and the rest is as
+    likely as can be."""
+    a, c = 2.0 * count, -won * limit * (1 - limit)
+    b = -lost - won + (2 * count - lost + won) * limit
+    share_won = (sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    return max(2 * share_won + limit - limit**2, 0.0)
 
 
 def _above(p_value: Function, value: float, tail: float) -> float:

@@ -72,7 +72,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         details, figures = judge.details(predictions), judge.figures(predictions)
         splits[split] = {
             "examples": judge.examples,
-            **({} if judge.units is None else {"groups": units.count(judge.units, judge.examples)}),
+            **({} if judge.units is None else {"units": units.count(judge.units, judge.examples)}),
             **_seen(usage, judge, examples),
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),

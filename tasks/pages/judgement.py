@@ -53,7 +53,12 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     task, own = TASKS[facts.config.model.task], facts.config.evaluate.own_metrics
     rows = []
     for name in (*task.metrics, *own, *task.figures, *task.baselines):
-        values = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
+        values = [
+            (each[0], each[1] + _unsure(facts, split, name))
+            if (each := span(facts.metrics, f"{split}/{name}")) is not None
+            else None
+            for split in ("validation", "test")
+        ]
         if any(values):
             losses = (*facts.config.evaluate.lower_is_better, *(set(task.metrics) - task.higher_is_better))
             better = "lower is better" if name in losses else "higher is better"
@@ -62,16 +67,13 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     return rows
 
 
-def other_methods(facts: Facts) -> str:
-    """Return which intervals are not by the report's method, as text."""
-    splits, usual = (facts.report["splits"], facts.report["interval"]["method"]) if facts.report else ({}, "")
-    named = [
-        f"{split} {name.replace('_', ' ')}: {row['method']}"
-        for split in splits
-        for name, row in splits[split]["metrics"].items()
-        if row["low"] is not None and row["method"] != usual
-    ]
-    return ", ".join(named)
+def methods(facts: Facts) -> str:
+    """Return the methods of the test intervals with their metrics, as text."""
+    named: dict[str, list[str]] = {}
+    for name, row in _test(facts).get("metrics", {}).items():
+        if row["low"] is not None:
+            named.setdefault(row["method"], []).append(name.replace("_", " "))
+    return "; ".join(f"{method}: {', '.join(names)}" for method, names in named.items())
 
 
 def few(facts: Facts) -> dict[str, int]:
@@ -79,6 +81,23 @@ def few(facts: Facts) -> dict[str, int]:
     splits = facts.report["splits"] if facts.report else {}
     counts = {name: splits[name]["examples"] for name in ("validation", "test") if splits}
     return {name: count for name, count in counts.items() if count < MIN_EXAMPLES}
+
+
+def over(facts: Facts, split: str) -> str:
+    """Return over what the intervals of a split are, as text: its examples, in how many groups."""
+    found = facts.report["splits"][split] if facts.report else {}
+    examples = f"{found['examples']:,} {split} {facts.judged}"
+    return f"{examples} in {found['units']:,} groups" if "units" in found else examples
+
+
+def _unsure(facts: Facts, split: str, name: str) -> str:
+    """Return how few units decide a metric of a split, as text; empty where they are enough for a 95 % interval."""
+    splits = facts.report["splits"] if facts.report else {}
+    row = splits.get(split, {}).get("metrics", {}).get(name, {})
+    few_examples = splits and splits[split]["examples"] < MIN_EXAMPLES
+    if row.get("low") is None or row["units"] >= MIN_EXAMPLES or few_examples:
+        return ""
+    return f", {row['units']} decide: too few for 95 %"
 
 
 def slices(facts: Facts) -> list[dict[str, Any]]:
@@ -94,6 +113,7 @@ def slices(facts: Facts) -> list[dict[str, Any]]:
         {
             **row,
             "slice": row["slice"] + (f" ({row['divided']:,} more in part)" if "divided" in row else ""),
+            "few": row["units"] < MIN_EXAMPLES,
             "at": position(row["value"]),
             "from": position(row["low"]),
             "width": position(row["high"]) - position(row["low"]),

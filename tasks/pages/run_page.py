@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials, variants
@@ -54,7 +55,8 @@ def render(facts: Facts) -> str:
         record=facts.record,
         attempts=sections.attempts(facts),
         metrics=judgement.metrics(facts),
-        other_methods=judgement.other_methods(facts),
+        methods=judgement.methods(facts),
+        over=partial(judgement.over, facts),
         few=judgement.few(facts),
         slices_without_score=judgement.slices_without_score(facts),
         slices=judgement.slices(facts),

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tasks.artifacts import Artifact, Model, Snapshot
-from tasks.config import Config, TrainConfig
+from tasks.config import Config, EvaluateConfig, TrainConfig
 from tasks.data.order import steps_of
 from tasks.errors import Lost, Refused, Stopped, UserError
 from tasks.runs.collection import drop_staging
@@ -22,7 +22,7 @@ from tasks.tuning.judging import Judge
 from tasks.tuning.study import Study
 from tasks.tuning.table import COMPLETE, FAILED, PRUNED
 
-Train = Callable[[Snapshot, Any, Any, int], Model]
+Train = Callable[[Snapshot, Any, Any, int, EvaluateConfig], Model]
 """The verb train."""
 
 OF_A_TRIAL = ("model", "train")
@@ -132,7 +132,7 @@ def _trained(attempt: TrialAttempt, judge: Judge, config: Config, train: Train, 
     made = None
     try:
         if not judge.take(attempt.journal):  # of earlier attempts
-            made = body_of(train)(examples, config.model, config.train, config.seed)
+            made = body_of(train)(examples, config.model, config.train, config.seed, config.evaluate)
             _judge_to_the_end(attempt, judge, config, made, examples)
     except Stopped:
         if attempt.signals.number or not judge.pruned:

@@ -87,7 +87,8 @@ class Shipper:
 
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         """Send the metrics of an artifact through the journal, and its digest and lineage."""
-        self.metrics(tracked.of_stage(self.run.config, stage, artifact, seconds, cached))
+        primary = self.run.config.evaluate.primary_of(self.run.config.model.task)[0]
+        self.metrics(tracked.of_stage(primary, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs

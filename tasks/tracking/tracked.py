@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.config import Config
 from tasks.exporting import LITERT
 from tasks.training.seeds import OVER_SEEDS
 
 
-def of_stage(config: Config, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
-    """Return the metrics of an artifact, and if it was made in this attempt the seconds."""
-    metric = config.evaluate.primary_of(config.model.task)[0]
-    metrics = {name: value for name, value in artifact.metrics.items() if _compares(name, artifact, metric)}
+def of_stage(primary: str, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
+    """Return the metrics of an artifact, and if it was made in this attempt the seconds.
+
+    `primary` is the name of the metric that decides.
+    """
+    metrics = {name: value for name, value in artifact.metrics.items() if _compares(name, artifact, primary)}
     what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
     return metrics if cached else {**metrics, f"seconds/{what}": seconds}
 

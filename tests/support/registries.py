@@ -36,11 +36,13 @@ def export_of(number: int) -> str:
     return versions.digest(Export, str(number))
 
 
-def champion_beside(before: float, after: float, change: Change | None = None, metric: str = METRIC) -> Champion:
+def champion_beside(
+    before: float, after: float, change: Change | None = None, metric: str = METRIC, *, higher: bool = True
+) -> Champion:
     """Version 1 as champion, compared on 100 examples; by default the difference may be noise."""
     if change is None:
-        change = Change(Interval(after - before, after - before - 9, after - before + 9), False, same=False)
-    return Champion("1", metric, before, Beside(before, after, change, 100))
+        change = Change(Interval(after - before, after - before - 9, after - before + 9, "", 100), False, same=False)
+    return Champion("1", metric, before, Beside(before, after, change, 100, higher))
 
 
 class AtPromote:
@@ -121,7 +123,7 @@ class RegistryHome:
             unknown: weights that it began from, in words.
         """
         task = run.config.model.task
-        metric = "test/" + releasing.primary_metric(task)[0]
+        metric = "test/" + run.config.evaluate.primary_of(task)[0]
         of_records = records if isinstance(records, str) else records.digest
         self.register(run, number, score, of_records, metric)
         examples = versions.ROWS if isinstance(records, str) else records.manifest["counts"]["test"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.metrics import Share
 from tasks.evaluation.paired import Contributions
 from tasks.tuning.table import COMPLETE, Trial
 
-SHARE = Metric(lambda values: values, mean, share=True)
+SHARE = Share(lambda values: values)
 
 
 def trial(number: int, value: float | None, **more: Any) -> Trial:
@@ -35,6 +35,7 @@ def contributions(identities: Any = None, **values: Any) -> Contributions:
         values=values,
         identities=numbers if identities is None else np.asarray(identities, np.uint64),
         extents=np.ones(count),
+        units=None,
         rows=lambda hashes: np.isin(numbers, hashes),
         places=np.arange(count),
         total=count,
