@@ -59,7 +59,7 @@ def test_a_model_that_is_not_better_than_a_baseline_is_no_champion(
     assert registry_home.champion() is None
     gate = registry_home.tags("1")["gate"]
     assert gate.startswith("candidate only: test ") and f" {value:.4f}): not better than a baseline" in gate
-    accepts = registry_home.run(1, required=False, task=task, baseline=False)
+    accepts = registry_home.run(1, required=False, task=task, baseline="none")
     assert registry_home.promote(accepts, 1, below, baselines=known) == "completed"
     better = registry_home.run(2, required=False, task=task)
     assert registry_home.promote(better, 2, above, baselines=known) == "completed"

@@ -75,13 +75,13 @@ class Task:
         """Whether a model continues its input, so that exports have the signatures `prefill` and `decode`."""
         return self.of_tokens and self.target is None
 
+    def short(self, baseline: str) -> str:
+        """Return the short name of a baseline (`majority`)."""
+        return baseline.removesuffix(f"_{self.metrics[0]}").replace("_", " ")
+
     def baselines_in(self, metrics: Mapping[str, float], split: str = "test") -> dict[str, float]:
         """Return the baselines of a split by their short names (`majority`), from metrics by flat name."""
-        return {
-            name.removesuffix(f"_{self.metrics[0]}").replace("_", " "): metrics[f"{split}/{name}"]
-            for name in self.baselines
-            if f"{split}/{name}" in metrics
-        }
+        return {self.short(name): metrics[f"{split}/{name}"] for name in self.baselines if f"{split}/{name}" in metrics}
 
 
 DECISIONS = frozenset({"evaluate.calibrate", "evaluate.threshold"})

@@ -13,6 +13,7 @@ from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.data import open_snapshot
 from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, robustness, slices
+from tasks.evaluation.baselines import comparing, learned
 from tasks.evaluation.intervals import BCA, LEVEL, SEED, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, examples_of, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
@@ -54,6 +55,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     decision = decisions.Decision()
     metric, higher = primary_metric(task)
     usage = Usage.of_model(model.path)
+    simple = learned(task, snapshot.path, records.path)
     for split in SPLITS:
         examples = SnapshotSplit(snapshot.path, records.path, split)
         judge = make_judge(task, examples, config, loss)
@@ -76,12 +78,16 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),
             **slices.measured(judge, task, examples, predictions, decision, config),
-            "baselines": judge.baselines,
+            **(compared := comparing.measured(task, judge, examples, simple, predictions, metric, config.resamples)),
             **decided,
             **details,
         }
         besides = {**judge.baselines, **figures, **more}
-        flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in besides.items()}
+        flattened |= (
+            flat(split, metrics)
+            | comparing.flat(split, compared, metric)
+            | {f"{split}/{name}": value for name, value in besides.items()}
+        )
         counts[split] = judge.examples
         if split == PICTURED:
             masks = list(slices.masks_of(judge, examples, predictions, config).values())
@@ -105,6 +111,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         "splits": splits,
         **sample,
     }
+    if simple is not None:
+        bench.measure("evaluate/learned_baseline_seconds", round(simple.seconds, 3))
     if decision.fitted:
         bench.staging.put(decisions.FILE, pretty(decision.as_json()))
     bench.staging.put("report.json", pretty(report))

@@ -13,8 +13,10 @@ from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import Config, PromoteConfig
 from tasks.config.task import TASKS
 from tasks.display import terminal
+from tasks.display.evaluation import report_of
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary_metric
+from tasks.evaluation.baselines.comparing import asked
 from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.metrics import Floats
 from tasks.registry import approval
@@ -128,7 +130,7 @@ def _decide(
     if champion:
         beside, why = _beside(attempt, client, registered, champion, records)
         present = comparison.champion_of(champion, metric, run, beside, why)
-    baselines = TASKS[attempt.config.model.task].baselines_in(report.metrics) if config.baseline else {}
+    baselines = asked(report_of(report)["splits"]["test"], config.baseline, attempt.config.model.task)
     gate = promotion(metric, score, present, config.margin, higher_is_better, baselines, config.require)
     if config.gates:
         against = champion.version if champion else None

@@ -1,0 +1,52 @@
+"""Baselines: what the score of a model is compared with, on the same examples, and by how much it is better.
+
+Constant ones (`constant`) know the examples that are judged, and nothing of their inputs. A learned one is a simple
+model, trained on the train split; a kind is one class in one module, chosen by the inputs of the records. All of it is
+bounded by rows, columns and iterations, never by time, and computed by one thread with a fixed seed, so that a report
+has the same bytes again. Modules of kinds are imported on use, scikit-learn too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tasks.data.features import of_role
+from tasks.evaluation.baselines.learned import Learned
+from tasks.evaluation.splits import TRAIN, SnapshotSplit
+
+KINDS = {
+    ("number", "category", "time"): "tables:Tables",
+    ("image",): "images:Images",
+    ("audio",): "sounds:Sounds",
+    ("text", "words"): "texts:Texts",
+}
+"""The class of each kind of data, by the kinds of the inputs that it reads; the first one with such inputs is used."""
+
+OF_TOKENS = {"tagging": "tags:Tags", "language_model": "bytewise:Bytewise"}
+"""The class of tasks with an answer for each token."""
+
+
+def learned(task: str, snapshot: Path, records: Path) -> Learned | None:
+    """Train the learned baseline of a task on the train split of a snapshot and of the records that it was made from.
+
+    Returns:
+        None where a simple model reads none of the inputs.
+    """
+    train = SnapshotSplit(snapshot, records, TRAIN)
+    if task in OF_TOKENS:
+        made: Learned | None = _class(OF_TOKENS[task]).of(train)
+        return made
+    from tasks.evaluation.baselines.estimated import Estimated
+
+    inputs = of_role(train.raw, "input")
+    for kinds, where in KINDS.items():
+        if names := [name for name, feature in inputs.items() if feature.kind in kinds]:
+            return Estimated(task, _class(where), names, train)
+    return None
+
+
+def _class(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), name)
