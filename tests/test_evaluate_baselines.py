@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,17 @@ from tasks.config.task import TASKS
 from tasks.data import records, snapshots
 from tasks.data.features import Feature
 from tasks.data.sources import Piece, Rows, Source
-from tasks.evaluation import primary_metric
+from tasks.display.evaluation import beside_simple_model
+from tasks.evaluation import bigrams, primary_metric
 from tasks.evaluation.baselines import comparing, estimated, learned
 from tasks.evaluation.baselines.estimated import Estimated
 from tasks.evaluation.baselines.grids import shrunk
 from tasks.evaluation.baselines.heads import SMALLEST, Classes, Labels, Numbers, _iterations
 from tasks.evaluation.baselines.kind import evenly
 from tasks.evaluation.baselines.tables import Tables
+from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import make_judge
+from tasks.evaluation.metrics import Metric, mean
 from tasks.evaluation.splits import SnapshotSplit
 
 COUNT = 300
@@ -86,7 +90,9 @@ def compared(task: str, made: tuple[Path, Path]) -> tuple[Any, dict[str, Any]]:
     if task == "tagging":
         constant = constant.reshape(len(constant), -1, 3)
     predictions = judge.predictions(judge.keep(constant, 0))
-    return simple, comparing.measured(task, judge, split, simple, predictions, primary_metric(task)[0], 100)
+    fields = comparing.measured(task, judge, split, simple, predictions, primary_metric(task)[0], 100)
+    assert {name: row["value"] for name, row in fields["baselines"].items()} == pytest.approx(judge.baselines)
+    return simple, fields
 
 
 def random() -> np.random.Generator:
@@ -309,19 +315,30 @@ def test_what_bounds_its_time_are_numbers_of_rows_values_and_iterations(monkeypa
     assert shrunk(grid, (3, 100)).shape == (1, 18) and shrunk(grid, (1, 1)).tolist() == [[11.5]]
 
 
-def test_the_value_of_a_constant_baseline_is_that_of_its_predictions(make: Make) -> None:
-    """They are two ways to the same number."""
-    split = SnapshotSplit(*make(*table()), "test")
-    judge = make_judge("classification", split, CONFIG)
-    predictions = judge.predictions({"logits": random().normal(size=(len(judge.inputs), 3))})
-    for (name, value), row in zip(judge.baselines.items(), measured(judge, predictions).values(), strict=True):
-        assert name == "majority_accuracy" and row["value"] == value
+def test_bits_of_texts_are_those_of_their_bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [(b"", b"banana"), (b"ab", b"na"), (b"x", b"")]
+    fitted = bigrams.count([(b"", b"bandana, cabana")])
+    monkeypatch.setattr(bigrams, "CHUNK", 4)
+    bits = bigrams.bits_of_texts(texts, fitted)
+    assert bits == pytest.approx([bigrams.bits(bigrams.count([text]), fitted) for text in texts]) and bits[2] == 0
 
 
-def measured(judge: Any, predictions: Any) -> dict[str, Any]:
-    fields = comparing.measured("classification", judge, judge.split, None, predictions, "accuracy", 100)
-    assert fields["learned_baseline"] is None and comparing.flat("test", fields, "accuracy") == {}
-    return dict(fields["baselines"])
+def test_a_size_after_compression_is_compared_with_the_interval_of_the_model() -> None:
+    """It has no value for each file."""
+    files = random().normal(3, 1, (50, 1))
+    judge: Any = SimpleNamespace(
+        metrics={"bits": Metric(lambda values: values, mean)},
+        baselines={"bigram_bits": 3.5, "gzip_bits": 3.1},
+        split=SimpleNamespace(fitted_bigrams=lambda: np.zeros((256, 256), np.int64)),
+        documents=SimpleNamespace(before=[b""], contents=[b""]),
+    )
+    model = interval_of(judge.metrics["bits"], files, 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing.constant, "predictions", lambda *given: {"bigram_bits": files + 0.5})
+        rows = comparing.measured("language_model", judge, judge.split, None, files, "bits", 100)["baselines"]
+    assert rows["gzip_bits"]["difference"]["high"] == model.high - 3.1 and rows["gzip_bits"]["value"] == 3.1
+    assert rows["gzip_bits"]["more_than_noise"] is False
+    assert rows["bigram_bits"]["difference"]["high"] == pytest.approx(-0.5) and rows["bigram_bits"]["more_than_noise"]
 
 
 def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
@@ -331,6 +348,22 @@ def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
     assert names == [[], ["majority"], ["majority", "gradient boosting"]]
     without = {**test, "learned_baseline": None}
     assert [each.name for each in comparing.asked(without, "learned", "classification")] == ["majority"]
+    assert comparing.flat("test", without, "accuracy") == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "sure", "higher", "text"),
+    [
+        (-0.031, True, True, "a simple model (trees) is better by 0.0310 ± 0.0120"),
+        (0.031, True, True, "better than a simple model (trees) by 0.0310 ± 0.0120"),
+        (0.031, True, False, "a simple model (trees) is better by 0.0310 ± 0.0120"),
+        (0.01, False, True, "a simple model (trees) is about as good: a difference of 0.0100 ± 0.0120 is within noise"),
+    ],
+)
+def test_which_of_both_is_better_is_said_in_words(change: float, sure: bool, higher: bool, text: str) -> None:
+    difference = {"value": change, "low": change - 0.012, "high": change + 0.012}
+    row = {"name": "trees", "difference": difference, "more_than_noise": sure}
+    assert beside_simple_model(row, higher) == text
 
 
 WHICH = ("none", "constant", "learned")

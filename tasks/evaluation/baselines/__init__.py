@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+from tasks.config.task import TASKS
 from tasks.data.features import of_role
 from tasks.evaluation.baselines.learned import Learned
 from tasks.evaluation.splits import TRAIN, SnapshotSplit
@@ -24,29 +24,25 @@ KINDS = {
 }
 """The class of each kind of data, by the kinds of the inputs that it reads; the first one with such inputs is used."""
 
-OF_TOKENS = {"tagging": "tags:Tags", "language_model": "bytewise:Bytewise"}
-"""The class of tasks with an answer for each token."""
-
 
 def learned(task: str, snapshot: Path, records: Path) -> Learned | None:
     """Train the learned baseline of a task on the train split of a snapshot and of the records that it was made from.
 
     Returns:
-        None where a simple model reads none of the inputs.
+        None where a simple model reads none of the inputs, and of a language model, whose judge has its bigrams.
     """
+    if TASKS[task].target is None:
+        return None
     train = SnapshotSplit(snapshot, records, TRAIN)
-    if task in OF_TOKENS:
-        made: Learned | None = _class(OF_TOKENS[task]).of(train)
-        return made
+    if TASKS[task].of_tokens:
+        from tasks.evaluation.baselines.tags import Tags
+
+        return Tags.of(train)
     from tasks.evaluation.baselines.estimated import Estimated
 
     inputs = of_role(train.raw, "input")
     for kinds, where in KINDS.items():
         if names := [name for name, feature in inputs.items() if feature.kind in kinds]:
-            return Estimated(task, _class(where), names, train)
+            module, _, kind = where.partition(":")
+            return Estimated(task, getattr(import_module(f"{__name__}.{module}"), kind), names, train)
     return None
-
-
-def _class(where: str) -> Any:
-    module, _, name = where.partition(":")
-    return getattr(import_module(f"{__name__}.{module}"), name)

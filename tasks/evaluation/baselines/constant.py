@@ -1,18 +1,20 @@
 """Constant baselines as predictions: the best answer that is the same for all of the judged examples.
 
-They are those of `Judge.baselines`, by the same names, so that a model is compared with them example by example. Sizes
-after compression are of all files together, and have no predictions.
+They are those of `Judge.baselines`, by the same names, so that a model is compared with them example by example; of
+text the bigram model of bytes is among them. Sizes after compression are of all files together: no predictions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import log
 from typing import Any
 
 import numpy as np
 
 from tasks.config.task import UNTAGGED
+from tasks.evaluation import bigrams
 from tasks.evaluation.baselines.heads import SMALLEST
 from tasks.evaluation.judging import Judge
 
@@ -47,10 +49,11 @@ def _majority_of_tokens(judge: Judge, of_model: Any) -> Any:
 
 
 def _bigrams(judge: Any, of_model: Any) -> Any:
-    """Return the bigram model of bytes, which is fitted on train."""
-    from tasks.evaluation.baselines.bytewise import of_files
-
-    return of_files(judge, judge.split)
+    """Return the nats of each file by the bigram model of bytes, which is fitted on train; which token is the likeliest
+    it does not know."""
+    texts = zip(judge.documents.before, judge.documents.contents, strict=True)
+    nats = bigrams.bits_of_texts(texts, judge.split.fitted_bigrams()) * log(2)
+    return replace(of_model, nats=nats, right=np.full(len(nats), np.nan))
 
 
 CONSTANT: dict[str, Callable[[Any, Any], Any]] = {

@@ -13,6 +13,8 @@ from tasks.evaluation.baselines import linear
 from tasks.evaluation.baselines.kind import Floats, Rows
 from tasks.evaluation.splits import SnapshotSplit
 
+ROWS = 20_000
+"""Train examples that are learned from, at most."""
 BLOCK_BYTES = 64 << 20
 """Bytes of arrays that are read at once, at most, or one example."""
 
@@ -21,7 +23,7 @@ class Grids:
     """A linear model of the snapshot's arrays of some columns, each shrunk to `cells`."""
 
     name: ClassVar[str]
-    rows: ClassVar[int] = 20_000
+    rows: ClassVar[int] = ROWS
     cells: ClassVar[tuple[int, int]]
     """The size of the first two axes after averaging, at most."""
 

@@ -11,6 +11,8 @@ from tasks.data.reader.values import NO_TIME, Values
 from tasks.evaluation.baselines.kind import SEED, Floats, Rows
 from tasks.evaluation.splits import SnapshotSplit
 
+ROWS = 50_000
+"""Train examples that are learned from, at most."""
 COLUMNS = 100
 """Numbers, categories and times that are read, at most: the first ones by name; an array of numbers is several."""
 CATEGORIES = 254
@@ -22,7 +24,7 @@ class Tables:
     """Raw columns: numbers, times in seconds since 1970, and categories as such; what is missing stays so."""
 
     name: ClassVar[str] = "gradient boosting"
-    rows: ClassVar[int] = 50_000
+    rows: ClassVar[int] = ROWS
 
     def __init__(self, train: SnapshotSplit, rows: Rows, names: list[str]) -> None:
         """Learn the values of the categories."""

@@ -9,6 +9,8 @@ from tasks.evaluation.baselines import linear
 from tasks.evaluation.baselines.kind import Rows
 from tasks.evaluation.splits import SnapshotSplit
 
+ROWS = 10_000
+"""Train examples that are learned from, at most."""
 CHARACTERS = 500
 """Characters of each text that are read, at most: the first ones."""
 WORDS, PIECES = (1, 2), (2, 4)
@@ -23,7 +25,7 @@ class Texts:
     """All texts of an example, one after another; lists of words are joined by blanks."""
 
     name: ClassVar[str] = "linear model of words and characters"
-    rows: ClassVar[int] = 10_000
+    rows: ClassVar[int] = ROWS
 
     def __init__(self, train: SnapshotSplit, rows: Rows, names: list[str]) -> None:
         """Learn the terms and how frequent they are."""
