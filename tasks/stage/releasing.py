@@ -16,7 +16,6 @@ from tasks.display import terminal
 from tasks.display.evaluation import report_of
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary_metric
-from tasks.evaluation.baselines.comparing import asked
 from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.metrics import Floats
 from tasks.registry import approval
@@ -98,6 +97,7 @@ def _decide(
     records: Records,
     config: PromoteConfig,
 ) -> Release:
+    from tasks.evaluation.baselines.comparing import asked
     from tasks.registry import comparison, registry
 
     run, name = attempt.run, attempt.config.name
