@@ -62,8 +62,8 @@ def test_what_a_baseline_refuses_is_said_with_the_difference_and_what_would_help
     made = promoted(0.801, baselines=[baseline(0.801, 0.8, "simple"), baseline(0.801, 0.1, "majority")])
     assert made.text == (
         "test accuracy 0.8010 (simple 0.8000, majority 0.1000): not better than a baseline by more than noise (simple: "
-        "difference +0.0010, 95 % interval -0.0040 to +0.0060); train a better model, or accept it with "
-        "promote.baseline: none"
+        "difference +0.0010, 95 % interval -0.0040 to +0.0060); train a better model, test on more examples, or accept "
+        "it with promote.baseline: none"
     )
 
 

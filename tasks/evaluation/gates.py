@@ -167,10 +167,8 @@ def promotion(
         spoken += f" ({', '.join(f'{each.name} {each.value:.4f}' for each in baselines)})"
         if unbeaten := [each for each in baselines if not each.better(higher_is_better)]:
             by = "; ".join(f"{each.name}: {_difference(each.difference)}" for each in unbeaten)
-            text = (
-                f"{spoken}: not better than a baseline by more than noise ({by}); train a better model, or accept it "
-            )
-            text += "with promote.baseline: none"
+            remedies = "train a better model, test on more examples, or accept it with promote.baseline: none"
+            text = f"{spoken}: not better than a baseline by more than noise ({by}); {remedies}"
             return Promotion(False, text, champion.version if champion else None, champion.score if champion else None)
     if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
