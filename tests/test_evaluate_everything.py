@@ -187,8 +187,7 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
         "Groups by country",
         "true positive rate",
         "missing columns",
-        "Beside a simple model:",
-        beside_simple_model(evaluated.test["learned_baseline"], True),
+        f"<b>Baseline:</b> {beside_simple_model(evaluated.test['learned_baseline'], True)}",
         "It does not see 1 text column.",
         f"temperature {evaluated.json['decision']['temperature']:.4g}",
     ):
