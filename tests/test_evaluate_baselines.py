@@ -312,6 +312,7 @@ def test_what_bounds_its_time_are_numbers_of_rows_values_and_iterations(monkeypa
     assert [_iterations(models) for models in (0, 1, 3, 10, 1000)] == [100, 100, 100, 30, 10]
     grid = np.arange(24).reshape(1, 4, 6)
     assert shrunk(grid, (2, 3)).tolist() == [[3.5, 5.5, 7.5, 15.5, 17.5, 19.5]]
+    assert shrunk(np.array([[1.0, np.nan]]), (8, 8)).tolist() == [[1, 0]], "of a function of the user's"
     assert shrunk(grid, (3, 100)).shape == (1, 18) and shrunk(grid, (1, 1)).tolist() == [[11.5]]
 
 

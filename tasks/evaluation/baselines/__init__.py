@@ -42,7 +42,9 @@ def learned(task: str, snapshot: Path, records: Path) -> Learned | None:
 
     inputs = of_role(train.raw, "input")
     for kinds, where in KINDS.items():
-        if names := [name for name, feature in inputs.items() if feature.kind in kinds]:
-            module, _, kind = where.partition(":")
-            return Estimated(task, getattr(import_module(f"{__name__}.{module}"), kind), names, train)
+        module, _, name = where.partition(":")
+        of_kinds = [column for column, feature in inputs.items() if feature.kind in kinds]
+        kind = getattr(import_module(f"{__name__}.{module}"), name)
+        if columns := kind.readable(train, of_kinds):
+            return Estimated(task, kind, columns, train)
     return None

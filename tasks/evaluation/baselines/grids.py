@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tasks.data.transforms import own_array
 from tasks.evaluation.baselines import linear
-from tasks.evaluation.baselines.kind import Floats, Rows
+from tasks.evaluation.baselines.kind import Floats, Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
 
 ROWS = 20_000
@@ -19,13 +19,18 @@ BLOCK_BYTES = 64 << 20
 """Bytes of arrays that are read at once, at most, or one example."""
 
 
-class Grids:
+class Grids(Kind):
     """A linear model of the snapshot's arrays of some columns, each shrunk to `cells`."""
 
     name: ClassVar[str]
     rows: ClassVar[int] = ROWS
     cells: ClassVar[tuple[int, int]]
     """The size of the first two axes after averaging, at most."""
+
+    @classmethod
+    def readable(cls, train: SnapshotSplit, names: list[str]) -> list[str]:
+        """Return the columns with an array of their own: a function of the user's can make numbers of an image."""
+        return [name for name in names if own_array(name) in train.arrays]
 
     def __init__(self, train: SnapshotSplit, rows: Rows, names: list[str]) -> None:
         """Learn mean and standard deviation of each cell."""
@@ -58,9 +63,12 @@ class Grids:
 
 
 def shrunk(values: npt.NDArray[Any], cells: tuple[int, int]) -> Floats:
-    """Return arrays [n, height, width, ...] as means over at most `cells` equal parts of both, float32 [n, m]."""
-    small: npt.NDArray[Any] = values.astype(np.float64)
-    for axis, most in zip((1, 2), cells, strict=True):
+    """Return arrays [n, height, width, ...] as means over at most `cells` equal parts of both, float32 [n, m].
+
+    Of arrays [n, values] it is the values; NaN counts as 0.
+    """
+    small: npt.NDArray[Any] = np.nan_to_num(values.astype(np.float64))
+    for axis, most in zip(range(1, small.ndim), cells, strict=False):
         size = small.shape[axis]
         begins = np.arange(min(size, most)) * size // min(size, most)
         widths = np.diff([*begins, size]).reshape([-1 if place == axis else 1 for place in range(small.ndim)])

@@ -25,6 +25,11 @@ class Kind(Protocol):
     left_out: tuple[str, ...]
     """What of the inputs it does not see, in words."""
 
+    @classmethod
+    def readable(cls, train: SnapshotSplit, names: list[str]) -> list[str]:
+        """Return those of the inputs of its kinds that it can read."""
+        return names
+
     def __init__(self, train: SnapshotSplit, rows: Rows, names: list[str]) -> None:
         """Learn what reading needs (categories, words, scales) from train rows; `names`: the inputs of its kinds."""
         ...

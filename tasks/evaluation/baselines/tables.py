@@ -8,7 +8,7 @@ import numpy as np
 
 from tasks.data.features import Feature
 from tasks.data.reader.values import NO_TIME, Values
-from tasks.evaluation.baselines.kind import SEED, Floats, Rows
+from tasks.evaluation.baselines.kind import SEED, Floats, Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
 
 ROWS = 50_000
@@ -20,7 +20,7 @@ CATEGORIES = 254
 MICROSECONDS = 1e6
 
 
-class Tables:
+class Tables(Kind):
     """Raw columns: numbers, times in seconds since 1970, and categories as such; what is missing stays so."""
 
     name: ClassVar[str] = "gradient boosting"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tasks.evaluation.baselines import linear
-from tasks.evaluation.baselines.kind import Rows
+from tasks.evaluation.baselines.kind import Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
 
 ROWS = 10_000
@@ -21,7 +21,7 @@ PENALTY = 0.1
 """The strength of the penalty: TF-IDF is small."""
 
 
-class Texts:
+class Texts(Kind):
     """All texts of an example, one after another; lists of words are joined by blanks."""
 
     name: ClassVar[str] = "linear model of words and characters"
