@@ -21,7 +21,7 @@ from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, M
 from tasks.data import open_snapshot
 from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
-from tasks.display.evaluation import lines
+from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
@@ -187,10 +187,18 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
         "Groups by country",
         "true positive rate",
         "missing columns",
+        f"<b>Baseline:</b> {beside_simple_model(evaluated.test['learned_baseline'], True)}",
+        "It does not see 1 text column.",
         f"temperature {evaluated.json['decision']['temperature']:.4g}",
     ):
         assert text in page, text
-    for text in ("threshold yes above", "probes noise: accuracy", "groups by country", "beyond chance"):
+    for text in (
+        "baseline a simple model (gradient boosting) is",
+        "threshold yes above",
+        "probes noise: accuracy",
+        "groups by country",
+        "beyond chance",
+    ):
         assert text in shown, text
 
 

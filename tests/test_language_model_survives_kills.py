@@ -14,7 +14,7 @@ from tests.support.kills import Unbroken, disturbed_in_each_stage
 
 pytestmark = pytest.mark.slow
 
-COMMAND = ("run", "pipeline", STDLIB_LM, *SMALL_LM, "--promote.baseline", "false")
+COMMAND = ("run", "pipeline", STDLIB_LM, *SMALL_LM, "--promote.baseline", "none")
 
 
 @pytest.fixture(scope="module")

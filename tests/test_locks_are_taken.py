@@ -164,7 +164,7 @@ def test_a_release_whose_run_another_process_has_taken_over_changes_nothing(regi
     """As after a suspension of the machine, in which its lock was taken from it."""
     from tasks.errors import Superseded
 
-    config = [("promote.approval", "none"), ("promote.baseline", "false")]
+    config = [("promote.approval", "none"), ("promote.baseline", "none")]
     with opened(registry_home.home, "pipeline", load(DIGITS, config), new=True, prefect_id=None, waiting=print) as run:
         assert run.lock is not None
         run.lock.path.write_text(f'{{"token": {run.lock.token + 1}}}')

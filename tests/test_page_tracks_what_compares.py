@@ -48,3 +48,4 @@ def test_an_imprecise_latency_is_not_sent() -> None:
         "int8/model_peak_bytes": 7.0,
     }
     assert of_measurements({}) == {}
+    assert of_measurements({"evaluate/learned_baseline_seconds": 1.5}) == {"seconds/learned_baseline": 1.5}

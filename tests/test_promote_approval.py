@@ -59,11 +59,26 @@ def test_a_model_that_is_not_better_than_a_baseline_is_no_champion(
     assert registry_home.champion() is None
     gate = registry_home.tags("1")["gate"]
     assert gate.startswith("candidate only: test ") and f" {value:.4f}): not better than a baseline" in gate
-    accepts = registry_home.run(1, required=False, task=task, baseline=False)
+    accepts = registry_home.run(1, required=False, task=task, baseline="none")
     assert registry_home.promote(accepts, 1, below, baselines=known) == "completed"
     better = registry_home.run(2, required=False, task=task)
     assert registry_home.promote(better, 2, above, baselines=known) == "completed"
     assert registry_home.at("champion") == "2" and f" {value:.4f}) against " in registry_home.tags("2")["gate"]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "status"), [("none", "completed"), ("constant", "completed"), ("learned", "rejected")]
+)
+def test_a_simple_model_that_is_better_keeps_a_version_out_where_it_is_asked_for(
+    baseline: str, status: str, registry_home: RegistryHome
+) -> None:
+    run = registry_home.run(1, required=False, baseline=baseline)
+    known = {"test/majority_accuracy": 0.6}
+    assert registry_home.promote(run, 1, 0.8, baselines=known, simple=0.801) == status
+    gate = registry_home.tags("1")["gate"]
+    assert ("(majority 0.6000, gradient boosting 0.8010): not better than a baseline" in gate) == (
+        baseline == "learned"
+    )
 
 
 def test_what_passed_its_gate_waits_for_a_person_who_says_yes(registry_home: RegistryHome) -> None:

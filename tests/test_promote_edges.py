@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from scipy import stats
 
 from tasks.config.gates import CompressGate
+from tasks.evaluation.baselines.comparing import BesideBaseline
 from tasks.evaluation.estimates import Paired, PairedShares, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, Ratio, Verdict, promotion, with_gates
 from tasks.evaluation.gates import latency as judge_latency
@@ -21,6 +22,7 @@ from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import at_most, loss
 from tasks.evaluation.paired import change, mcnemar
 from tests.support.registries import champion_beside
+from tests.support.versions import beside_baseline
 
 SHARE = Share(lambda values: values)
 MEAN = Means(lambda values: values, mean)
@@ -42,16 +44,31 @@ def promoted(score: float, champion: Champion | float | None = None, margin: flo
     return promotion(METRIC, score, champion, margin, more.pop("higher", True), **more)
 
 
+def baseline(score: float, value: float, name: str = "majority") -> BesideBaseline:
+    """One beside a version with a score; a difference of 0.005 may be noise."""
+    return BesideBaseline.from_json(name, beside_baseline(score, value))
+
+
 def test_a_model_must_be_better_than_each_baseline_and_not_as_good() -> None:
-    for score, passes in ((0.81, True), (0.8, False), (0.79, False)):
-        assert promoted(score, baselines={"majority": 0.8}).passed is passes
-        assert promoted(-score, baselines={"mean": -0.8}, higher=False).passed is passes
-    assert not promoted(0.85, baselines={"low": 0.1, "high": 0.9}).passed
-    assert not promoted(math.nan, baselines={"low": 0.1}).passed
+    for score, passes in ((0.81, True), (0.801, False), (0.8, False), (0.79, False)):
+        assert promoted(score, baselines=[baseline(score, 0.8)]).passed is passes
+        assert promoted(-score, baselines=[baseline(-score, -0.8)], higher=False).passed is passes
+    assert not promoted(0.85, baselines=[baseline(0.85, 0.1), baseline(0.85, 0.9)]).passed
+    assert not promoted(math.nan, baselines=[baseline(math.nan, 0.1)]).passed
+
+
+def test_what_a_baseline_refuses_is_said_with_the_difference_and_what_would_help() -> None:
+    """Only those that are not beaten are named with their difference."""
+    made = promoted(0.801, baselines=[baseline(0.801, 0.8, "simple"), baseline(0.801, 0.1, "majority")])
+    assert made.text == (
+        "test accuracy 0.8010 (simple 0.8000, majority 0.1000): not better than a baseline by more than noise (simple: "
+        "difference +0.0010, 95 % interval -0.0040 to +0.0060); train a better model, test on more examples, or accept "
+        "it with promote.baseline: none"
+    )
 
 
 def test_a_baseline_comes_before_the_champion_whose_score_is_kept() -> None:
-    made = promoted(0.7, 0.6, baselines={"majority": 0.7})
+    made = promoted(0.7, 0.6, baselines=[baseline(0.7, 0.7)])
     assert (made.passed, made.against, made.before, made.approvable) == (False, "1", 0.6, False)
 
 
@@ -101,7 +118,7 @@ def test_an_open_gate_lets_no_version_pass() -> None:
     assert with_gates(first, []).passed and with_gates(first, [verdict(PASS)]).passed
     assert not with_gates(first, [verdict(PASS), verdict(UNDECIDED)]).passed
     assert not with_gates(first, [verdict(FAIL), verdict(PASS)]).passed
-    assert not with_gates(promoted(0.1, baselines={"low": 0.5}), [verdict(PASS)]).passed
+    assert not with_gates(promoted(0.1, baselines=[baseline(0.1, 0.5)]), [verdict(PASS)]).passed
 
 
 def test_a_verdict_on_no_number_is_null_in_json() -> None:

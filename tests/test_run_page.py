@@ -12,7 +12,7 @@ import pytest
 
 from tasks.config import Config
 from tasks.config.load import load, validate
-from tasks.display.numbers import figure
+from tasks.display.numbers import figure, seconds
 from tasks.display.words import raw_input, score, span
 from tasks.errors import Failed
 from tasks.pages import curves, run_page
@@ -82,6 +82,9 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
     ):
         assert word in text
     assert "1,797 raw examples" in text
+    measured = json.loads(next(finished.root.glob("runs/*/measurements.json")).read_bytes())
+    took = seconds(measured["evaluate/learned_baseline_seconds"])
+    assert "a simple model (linear model of 8 x 8 pixels)" in text and f"training on 1,075 examples and {took}" in text
     # loss, accuracy, rate, gradient, update, step time: too short for validation
     assert page.count('<polyline class="curve') == 6 + 1, "with the front"
     assert page.count("data:image/png") == 4 + 6, "with the samples"
@@ -191,6 +194,14 @@ def test_every_leaf_that_the_config_sets_is_a_parameter(tracked: tuple[Any, Any]
     assert {"train.steps", "seed"} <= params.keys() and "null" not in params.values()
     for name, value in wanted.items():
         assert params[name] == (value if isinstance(value, str) else json.dumps(value)), name
+
+
+def test_the_learned_baseline_has_its_score_and_its_time(tracked: tuple[Any, Any], finished: CommandHome) -> None:
+    _, run = tracked
+    [report] = finished.newest_run()["stages"]["evaluate"]
+    name = "test/learned_baseline/accuracy"
+    assert run.data.metrics[name] == manifest(report)["statistics"]["metrics"][name]
+    assert run.data.metrics["seconds/learned_baseline"] > 0
 
 
 def test_metrics_by_step_are_the_journals_points(tracked: tuple[Any, Any], finished: CommandHome) -> None:

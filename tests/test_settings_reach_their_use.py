@@ -75,7 +75,7 @@ class Calls(list[Any]):
 
 def run_with(registry_home: RegistryHome, seed: int, **promote: Any) -> Run:
     """A run of the pipeline with settings of `promote`, as it stands before that stage."""
-    settings = {"baseline": "false", **promote}
+    settings = {"baseline": "none", **promote}
     flags = [("seed", str(seed)), *((f"promote.{name}", str(value)) for name, value in settings.items())]
     with opened(registry_home.home, "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
         return run
@@ -353,6 +353,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         show=lambda call: {},
     )
     judges, names, found, probes = Calls(judge), Calls(("accuracy",)), Calls({}), Calls(stop=True)
+    beside = Calls({})
     own, fitted, decided, of_slices = Calls({}), Calls(decisions.Decision()), Calls(({}, {})), Calls({})
     piece = contextlib.nullcontext(SimpleNamespace(path=tmp_path / "slices"))
     for name, stub in {
@@ -368,9 +369,12 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         "names_of": names,
         "open_snapshot": lambda path: SimpleNamespace(arrays=lambda split: {"label": [0]}),
         "own_metrics": own,
+        "learned": lambda *given: None,
         "flat": lambda split, metrics: {},
     }.items():
         monkeypatch.setattr(report, name, stub)
+    monkeypatch.setattr(report.comparing, "measured", beside)
+    monkeypatch.setattr(report.comparing, "flat", lambda *given: {})
     monkeypatch.setattr(report.decisions, "fit", fitted)
     monkeypatch.setattr(report.decisions, "measured", decided)
     monkeypatch.setattr(report.slices, "measured", of_slices)
@@ -381,6 +385,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
     with pytest.raises(Seen):
         report.build(bench, made, made, made, config)
     assert [(given[1], given[2]) for given, _ in judges] == [("validation", config), ("test", config)]
+    assert [given[-1] for given, _ in beside] == [123, 123]
     assert {given[2] for given, _ in names} == {("accuracy",)} and {given[3] for given, _ in found} == {123}
     assert fitted.given[2] is config and len(fitted) == 1, "on the validation split"
     assert all(given[-1] is config for given, _ in (*decided, *of_slices)) and own[0][0][0] is config

@@ -23,9 +23,10 @@ class PromoteConfig(Section):
     gates: Annotated[tuple[PromoteGate, ...], LISTED] = ()
     """What a new version must meet besides, on the test split."""
 
-    baseline: bool = True
-    """Whether the test score must be better than the task's baselines: always predicting the most frequent class, the
-    mean or every label; for text, a bigram model, gzip and xz."""
+    baseline: Literal["none", "constant", "learned"] = "constant"
+    """What the test score must be better than, by more than noise: `constant`: the task's baselines (always predicting
+    the most frequent class, the mean or every label; for text, a bigram model, gzip and xz); `learned`: also a simple
+    model that is trained on the same train split; `none`: nothing."""
 
     approval: Literal["none", "required"] = "none"
     """Whether a person must approve an export that passed the gate before it becomes champion."""

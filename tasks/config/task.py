@@ -17,6 +17,9 @@ SCORED = "scored"
 of a row are targets."""
 
 
+CONSTANT = "constant_"
+"""Begins the name of the best constant answer's value of a metric that is not the task's first."""
+
 UNTAGGED = -1
 """The label of a position after the last word of a row, which is neither in a loss nor in a metric."""
 
@@ -70,13 +73,16 @@ class Task:
         """Whether a model continues its input, so that exports have the signatures `prefill` and `decode`."""
         return self.of_tokens and self.target is None
 
+    def short(self, baseline: str) -> str:
+        """Return the short name of a baseline (`majority`)."""
+        if baseline.startswith(CONSTANT):
+            return CONSTANT[:-1]
+        return baseline.removesuffix(f"_{self.metrics[0]}").replace("_", " ")
+
     def baselines_in(self, metrics: Mapping[str, float], split: str = "test") -> dict[str, float]:
         """Return the baselines of a split by their short names (`majority`), from metrics by flat name."""
-        return {
-            name.removesuffix(f"_{self.metrics[0]}").replace("_", " "): metrics[f"{split}/{name}"]
-            for name in self.baselines
-            if f"{split}/{name}" in metrics
-        }
+        names = (*self.baselines, *(f"{CONSTANT}{metric}" for metric in self.metrics))
+        return {self.short(name): metrics[f"{split}/{name}"] for name in names if f"{split}/{name}" in metrics}
 
 
 DECISIONS = frozenset({"evaluate.calibrate", "evaluate.threshold"})

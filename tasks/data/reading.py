@@ -1,10 +1,10 @@
-"""Access to records by split and index; only `RecordsReader.tables` imports TensorFlow."""
+"""Access to records by split and index; only `RecordsReader.table` imports TensorFlow."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -92,16 +92,19 @@ class RecordsReader:
         Columns are float32 (of arrays fixed-size lists), string, large_string, large_binary, int64, or lists of string
         or int64, by the kind of the feature. Tables of large examples have fewer rows, about `TABLE_BYTES`.
         """
+        for first, last in self.groups(split, start, self.counts[split] if stop is None else stop, rows, TABLE_BYTES):
+            yield self.table(split, range(first, last), names)
+
+    def table(self, split: str, rows: Iterable[int], names: Sequence[str] | None = None) -> pa.Table:
+        """Return some examples of a split, by index, as a table with the columns of `tables`."""
         import tensorflow as tf
 
         from tasks.data.tables import column_of, layout_of
 
         features = {name: self.features[name] for name in names or self.features}
         layout = {name: layout_of(feature) for name, feature in features.items()}
-        for first, last in self.groups(split, start, self.counts[split] if stop is None else stop, rows, TABLE_BYTES):
-            payloads = [self.raw(split, row) for row in range(first, last)]
-            parsed = tf.io.parse_example(payloads, layout)
-            yield pa.table({name: column_of(feature, parsed[name]) for name, feature in features.items()})
+        parsed = tf.io.parse_example([self.raw(split, row) for row in rows], layout)
+        return pa.table({name: column_of(feature, parsed[name]) for name, feature in features.items()})
 
     def groups(self, split: str, start: int, stop: int, rows: int, size: int) -> list[tuple[int, int]]:
         """Return consecutive groups of the rows [start, stop), each of at most `rows` rows and `size` bytes, or one."""

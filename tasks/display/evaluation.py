@@ -21,6 +21,8 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield lines about the test split, each with a word for what it is about."""
     test, metric = report["splits"][SPLIT], report["primary"]["metric"].replace("_", " ")
     decision = report.get("decision", {})
+    if (simple := test.get("learned_baseline")) is not None:
+        yield "baseline", beside_simple_model(simple, report["primary"]["higher_is_better"])
     if "cut" in test:
         cut = f"; {test['cut']:,} more were cut, and have no tag" if test["cut"] else ""
         yield (
@@ -60,6 +62,20 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def ends(row: dict[str, Any]) -> str:
     """Return a value with its interval as text."""
     return f"{row['value']:.4f} [{row['low']:.4f}, {row['high']:.4f}]"
+
+
+def beside_simple_model(row: dict[str, Any], higher_is_better: bool) -> str:
+    """Return which of the model and the learned baseline is better and by how much, as text.
+
+    The number after ± is half the width of the 95 % interval.
+    """
+    difference, name = row["difference"], f"a simple model ({row['name']})"
+    by = f"{abs(difference['value']):.4f} ± {(difference['high'] - difference['low']) / 2:.4f}"
+    if not row["more_than_noise"]:
+        return f"{name} is about as good: a difference of {by} is within noise"
+    if (difference["value"] > 0) == higher_is_better:
+        return f"better than {name} by {by}"
+    return f"{name} is better by {by}"
 
 
 def looked_at(found: dict[str, Any]) -> str:

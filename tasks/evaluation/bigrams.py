@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,12 @@ def count(texts: Iterable[tuple[bytes, bytes]], at_once: int = CHUNK) -> Counts:
     return counts.reshape(BYTES, BYTES)
 
 
+@lru_cache(maxsize=1)
 def fitted_on(records: Path, split: str, prompt: str | None) -> Counts:
-    """Count the bigrams of the texts of a split, one after another; of pairs those of the texts after the prompt."""
+    """Count the bigrams of the texts of a split, one after another; of pairs those of the texts after the prompt.
+
+    The last counts are kept, as each split that is evaluated asks for those of train.
+    """
     reader = RecordsReader(records)
     columns = text_columns(reader, prompt)
     return count(
@@ -46,8 +51,18 @@ def fitted_on(records: Path, split: str, prompt: str | None) -> Counts:
 
 def bits(seen: Counts, fitted: Counts) -> float:
     """Return the bits of bigrams by a model of other counts: minus log2 of (count + 1) / (count of all bytes + 256)."""
+    return float((seen * _bits_of_each(fitted)).sum())
+
+
+def bits_of_texts(texts: Iterable[tuple[bytes, bytes]], fitted: Counts) -> Floats:
+    """Return the bits of each text by a model of other counts, [texts]; each is given with the text before it."""
+    each = _bits_of_each(fitted).ravel()
+    return np.array([sum(each[_numbers(part)].sum() for part in _parts(*text, CHUNK)) for text in texts], np.float64)
+
+
+def _bits_of_each(fitted: Counts) -> Floats:
     each: Floats = np.log2(fitted.sum(axis=1, keepdims=True) + BYTES) - np.log2(fitted + 1)
-    return float((seen * each).sum())
+    return each
 
 
 def _numbers(part: bytes) -> NDArray[np.int64]:
@@ -60,12 +75,18 @@ def _chunks(texts: Iterable[tuple[bytes, bytes]], at_once: int) -> Iterator[list
     """Yield parts of texts, each after the byte before it, in lists of about `at_once` bytes."""
     chunk, size = list[bytes](), 0
     for before, text in texts:
-        whole = (before[-1:] or START) + text
-        for start in range(0, len(text), at_once):
-            chunk.append(whole[start : start + at_once + 1])
-            size += len(chunk[-1])
+        for part in _parts(before, text, at_once):
+            chunk.append(part)
+            size += len(part)
             if size >= at_once:
                 yield chunk
                 chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+def _parts(before: bytes, text: bytes, at_once: int) -> Iterator[bytes]:
+    """Yield parts of a text of at most `at_once` bytes, each after the byte before it."""
+    whole = (before[-1:] or START) + text
+    for start in range(0, len(text), at_once):
+        yield whole[start : start + at_once + 1]

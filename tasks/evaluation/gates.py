@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tasks.evaluation.baselines.comparing import BesideBaseline
+    from tasks.evaluation.intervals import Interval
     from tasks.evaluation.paired import Change
 
 PARITY = "parity"
@@ -151,22 +153,23 @@ def promotion(
     champion: Champion | None,
     margin: float,
     higher_is_better: bool,
-    baselines: Mapping[str, float] | None = None,
+    baselines: Sequence[BesideBaseline] = (),
     require: str = "not_worse",
 ) -> Promotion:
     """Pass where a version is better than the champion by at least `margin`, by the champion's metric.
 
     It also must not be worse by more than noise or, where `require` is `better`, be better by more than noise.
 
-    It also must be better than each of `baselines`, if any are given, which are by short name. What cannot be compared
-    with the champion does not pass, and says the scores of both on their own examples, for a person who decides.
+    It also must be better than each of `baselines` by more than noise. What cannot be compared with the champion does
+    not pass, and says the scores of both on their own examples, for a person who decides.
     """
     spoken = f"{_words(metric)} {score:.4f}"
     if baselines:
-        named = ", ".join(f"{name} {value:.4f}" for name, value in baselines.items())
-        spoken += f" ({named})"
-        if not all(score > value if higher_is_better else score < value for value in baselines.values()):
-            text = f"{spoken}: not better than a baseline, which promote.baseline false would accept"
+        spoken += f" ({', '.join(f'{each.name} {each.value:.4f}' for each in baselines)})"
+        if unbeaten := [each for each in baselines if not each.better(higher_is_better)]:
+            by = "; ".join(f"{each.name}: {_difference(each.difference)}" for each in unbeaten)
+            remedies = "train a better model, test on more examples, or accept it with promote.baseline: none"
+            text = f"{spoken}: not better than a baseline by more than noise ({by}); {remedies}"
             return Promotion(False, text, champion.version if champion else None, champion.score if champion else None)
     if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
@@ -206,6 +209,10 @@ def _noise(change: Change) -> str:
         return "; no example differs"
     word = "more than noise" if change.more_than_noise else "within noise"
     return f"; {word}, 95 % interval {change.difference.low:+.4f} to {change.difference.high:+.4f}"
+
+
+def _difference(interval: Interval) -> str:
+    return f"difference {interval.value:+.4f}, 95 % interval {interval.low:+.4f} to {interval.high:+.4f}"
 
 
 def _words(metric: str) -> str:

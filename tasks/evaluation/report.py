@@ -12,6 +12,7 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, units
+from tasks.evaluation.baselines import comparing, learned
 from tasks.evaluation.intervals import LEVEL, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, examples_of, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
@@ -54,6 +55,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     decision = decisions.Decision()
     metric, higher = config.primary_of(task)
     usage = Usage.of_model(model.path)
+    simple = learned(task, snapshot.path, records.path)
     for split in SPLITS:
         examples = SnapshotSplit(snapshot.path, records.path, split)
         judge = make_judge(task, examples, config, loss)
@@ -77,12 +79,17 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),
             **slices.measured(judge, task, examples, kept, decision, config),
-            "baselines": judge.baselines,
+            **(compared := comparing.measured(task, judge, examples, simple, kept, config)),
             **decided,
             **details,
         }
-        besides = {**judge.baselines, **figures, **more}
-        flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in besides.items()}
+        constants = {name: row["value"] for name, row in compared["baselines"].items()}
+        besides = {**constants, **figures, **more}
+        flattened |= (
+            flat(split, metrics)
+            | comparing.flat(split, compared, metric)
+            | {f"{split}/{name}": value for name, value in besides.items()}
+        )
         counts[split] = judge.examples
         if split == PICTURED:
             masks = list(slices.masks_of(judge, examples, predictions, config).values())
@@ -104,6 +111,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         "splits": splits,
         **sample,
     }
+    if simple is not None:
+        bench.measure("evaluate/learned_baseline_seconds", round(simple.seconds, 3))
     if decision.fitted:
         bench.staging.put(decisions.FILE, pretty(decision.as_json()))
     bench.staging.put("report.json", pretty(report))

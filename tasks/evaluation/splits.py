@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.data import open_snapshot
-from tasks.data.features import of_role
+from tasks.data.features import Feature, of_role
+from tasks.data.reader import Values
 from tasks.data.reading import RecordsReader
+from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
 from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.models.features import TOKENS
@@ -93,7 +96,7 @@ class SnapshotSplit(Split):
         """Return the files as they are in the records."""
         from tasks.data.text import Codec, document_of_targets, scored_bytes, text_columns
 
-        reader = RecordsReader(self.records)
+        reader = self._records
         columns = text_columns(reader, self._prompt)
         examples = list(reader.iterate(self.name))
         contents = [bytes(example[columns.text][0]) for example in examples]
@@ -107,35 +110,49 @@ class SnapshotSplit(Split):
         """Return columns of the records behind the examples: of each row its (first) record, of texts the files."""
         from tasks.data.tables import frame_of
 
-        reader = RecordsReader(self.records)
-        frame = pl.concat(frame_of(table, reader.features) for table in reader.tables(self.name, list(names)))
+        tables = self._records.tables(self.name, list(names))
+        frame = pl.concat(frame_of(table, self._records.features) for table in tables)
         if TOKENS in self.features:
             return frame
-        return frame[self._records_of_rows()]
+        return frame[self._records_of_rows]
+
+    def values(self, rows: npt.NDArray[np.int64], names: Sequence[str]) -> dict[str, Values]:
+        """Return typed values of columns of the (first) records behind some rows, by column."""
+        table = self._records.table(self.name, self._records_of_rows[rows].tolist(), names)
+        return {name: typed(table[name], self.raw[name]) for name in names}
 
     def queries(self) -> npt.NDArray[Any]:
         """Return the query of each row by the records."""
-        return queries_of(RecordsReader(self.records), self.name)[self._records_of_rows()]
+        return queries_of(self._records, self.name)[self._records_of_rows]
 
     def groups(self) -> list[Any] | None:
         """Return the group of each row, of text of each document, by the records."""
-        of_records = groups_of(RecordsReader(self.records), self.name)
+        of_records = groups_of(self._records, self.name)
         if of_records is None or TOKENS in self.features:
             return of_records
-        return [of_records[number] for number in self._records_of_rows()]
+        return [of_records[number] for number in self._records_of_rows]
 
     def tags(self) -> list[list[int]]:
         """Return the class number of each word of each row as it is in the records."""
-        reader = RecordsReader(self.records)
-        [label] = of_role(reader.features, "label")
-        of_records = [[int(number) for number in example[label]] for example in reader.iterate(self.name)]
-        return [of_records[number] for number in self._records_of_rows()]
+        [label] = of_role(self._records.features, "label")
+        of_records = [[int(number) for number in example[label]] for example in self._records.iterate(self.name)]
+        return [of_records[number] for number in self._records_of_rows]
 
     def hashes(self) -> npt.NDArray[np.uint64]:
         """Return the hash of the (first) record behind each row, of text of each document."""
         of_records = self._reader.record_hashes(self.name)
-        return of_records if TOKENS in self.features else of_records[self._records_of_rows()]
+        return of_records if TOKENS in self.features else of_records[self._records_of_rows]
 
+    @property
+    def raw(self) -> dict[str, Feature]:
+        """The features of the records."""
+        return self._records.features
+
+    @cached_property
+    def _records(self) -> RecordsReader:
+        return RecordsReader(self.records)
+
+    @cached_property
     def _records_of_rows(self) -> npt.NDArray[np.int64]:
         """Return the number of the (first) record behind each row."""
         origin, pieces = self._reader.lineage(self.name)

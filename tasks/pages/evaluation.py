@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.display.evaluation import SPLIT, chance, ends, looked_at
+from tasks.display.evaluation import SPLIT, beside_simple_model, chance, ends, looked_at
+from tasks.display.numbers import seconds
 from tasks.pages.facts import Facts
+from tasks.pages.sections import measurements
 
 MEASURES = ("precision", "recall", "f1", "accuracy", "balanced_accuracy", "false_positive_rate")
 """The measures of a threshold that the page shows."""
@@ -44,6 +46,23 @@ def decision(facts: Facts) -> dict[str, Any]:
 def _cell(at: dict[str, Any], half: float) -> tuple[str, str, str]:
     """Return a measure at the threshold, its interval, and the measure at 0.5."""
     return f"{at['value']:.4f}", f"{at['low']:.4f} to {at['high']:.4f}", f"{half:.4f} at 0.5"
+
+
+def simple_model(facts: Facts) -> dict[str, Any]:
+    """Return how the model stands beside the learned baseline, what that is, and how long it took in the run that made
+    the report; empty without one."""
+    row, report = _test(facts).get("learned_baseline"), facts.one("report")
+    if row is None or facts.report is None or report is None:
+        return {}
+    maker = facts.maker(report)
+    took = (measurements(maker) if maker else {}).get("evaluate/learned_baseline_seconds")
+    return {
+        "beside": beside_simple_model(row, facts.report["primary"]["higher_is_better"]),
+        "value": ends(row),
+        "trained_on": row["trained_on"],
+        "took": None if took is None else seconds(took),
+        "left_out": "; ".join(row["left_out"]),
+    }
 
 
 def worst_slices(facts: Facts) -> dict[str, Any]:

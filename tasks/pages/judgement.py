@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tasks.config.task import TASKS
+from tasks.config.task import CONSTANT, TASKS
 from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import span
@@ -52,7 +52,8 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     """Return a row per metric, with value and interval for each split."""
     task, own = TASKS[facts.config.model.task], facts.config.evaluate.own_metrics
     rows = []
-    for name in (*task.metrics, *own, *task.figures, *task.baselines):
+    constant = f"{CONSTANT}{facts.metric}"
+    for name in (*task.metrics, *own, *task.figures, *task.baselines, constant):
         values = [
             (each[0], each[1] + _unsure(facts, split, name))
             if (each := span(facts.metrics, f"{split}/{name}")) is not None
@@ -62,7 +63,7 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
         if any(values):
             losses = (*facts.config.evaluate.lower_is_better, *(set(task.metrics) - task.higher_is_better))
             better = "lower is better" if name in losses else "higher is better"
-            described = {**FIGURES, **task.baselines, **own}.get(name, better)
+            described = {**FIGURES, **task.baselines, **own, constant: "of the best constant answer"}.get(name, better)
             rows.append({"name": name.replace("_", " "), "better": described, "values": values})
     return rows
 

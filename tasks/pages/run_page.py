@@ -60,6 +60,7 @@ def render(facts: Facts) -> str:
         few=judgement.few(facts),
         slices_without_score=judgement.slices_without_score(facts),
         slices=judgement.slices(facts),
+        simple_model=evaluation.simple_model(facts),
         decision=evaluation.decision(facts),
         worst_slices=evaluation.worst_slices(facts),
         groups=evaluation.groups(facts),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.display import seeds, variants
+from tasks.display.evaluation import beside_simple_model
 from tasks.display.numbers import seconds
 from tasks.display.words import raw_input
 from tasks.pages.facts import Facts
@@ -41,6 +42,8 @@ def lines(run: Run, took: float, width: int = 200) -> Iterator[str]:
     yield ""
     if facts.score:
         yield f"  quality   {facts.score}"
+    if facts.report and (simple := facts.report["splits"]["test"].get("learned_baseline")):
+        yield f"  baseline  {beside_simple_model(simple, facts.report['primary']['higher_is_better'])}"
     for number, line in enumerate(seeds.summary(facts.choice) if facts.choice else []):
         yield f"  {'' if number else 'seeds':<9} {line}"
     if facts.sample:

@@ -13,6 +13,7 @@ from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import Config, EvaluateConfig, PromoteConfig
 from tasks.config.task import TASKS
 from tasks.display import terminal
+from tasks.display.evaluation import report_of
 from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.units import Floats
@@ -95,6 +96,7 @@ def _decide(
     records: Records,
     config: PromoteConfig,
 ) -> Release:
+    from tasks.evaluation.baselines.comparing import asked
     from tasks.registry import comparison, registry
 
     run, name = attempt.run, attempt.config.name
@@ -133,7 +135,7 @@ def _decide(
         except Refused as unfit:
             why = f"{unfit.saw}, and {unfit.rule}"
         present = comparison.champion_of(champion, run, beside, why)
-    baselines = TASKS[task].baselines_in(report.metrics) if config.baseline else {}
+    baselines = asked(report_of(report)["splits"]["test"], config.baseline, task)
     gate = promotion(metric, score, present, config.margin, higher_is_better, baselines, config.require)
     if config.gates:
         against = champion.version if champion else None

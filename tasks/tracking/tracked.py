@@ -13,6 +13,9 @@ from tasks.artifacts import Artifact
 from tasks.exporting import LITERT
 from tasks.training.seeds import OVER_SEEDS
 
+LEARNED = "evaluate/learned_baseline_seconds"
+"""The measurement of the learned baseline."""
+
 
 def of_stage(primary: str, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
     """Return the metrics of an artifact, and if it was made in this attempt the seconds.
@@ -36,7 +39,7 @@ def _compares(name: str, artifact: Artifact, metric: str) -> bool:
 def of_measurements(measured: dict[str, Any]) -> dict[str, float]:
     """Return the latency of each variant by batch size and threads relative to the float LiteRT file, where it is
     conclusive, the memory that it takes, and what its fresh process measured: median and 99th percentile of a call with
-    one example, and the peak memory.
+    one example, and the peak memory; and the seconds of the learned baseline.
 
     Other milliseconds are on the page.
     """
@@ -48,7 +51,8 @@ def of_measurements(measured: dict[str, Any]) -> dict[str, float]:
         if figure in ("p50_seconds", "p99_seconds", "peak_bytes")
     }
     memory = {f"{name}/model_peak_bytes": float(value) for name, value in latency.get("peak_bytes", {}).items()}
-    return {**fresh, **memory} | {
+    simple = {"seconds/learned_baseline": measured[LEARNED]} if LEARNED in measured else {}
+    return {**fresh, **memory, **simple} | {
         f"{name}/latency_ratio_{_setting(row)}": figures["ratio"]
         for row in latency.get("settings", ())
         for name, figures in row["variants"].items()

@@ -80,12 +80,12 @@ class RegistryHome:
         number: int,
         required: bool = True,
         task: str = "classification",
-        baseline: bool = True,
+        baseline: str = "constant",
         more: Sequence[tuple[str, str]] = (),
     ) -> Run:
         """A run that has made the export `number`, as it stands before `promote`; `more`: flags."""
         approval = "required" if required else "none"
-        flags = [("seed", str(number)), ("promote.approval", approval), ("promote.baseline", str(baseline).lower())]
+        flags = [("seed", str(number)), ("promote.approval", approval), ("promote.baseline", baseline)]
         flags += [("model.task", task), *more]
         with opened(self.home, "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
             return run
@@ -115,12 +115,14 @@ class RegistryHome:
         baselines: dict[str, float] | None = None,
         trained: np.ndarray | None = None,
         unknown: Sequence[str] = (),
+        simple: float | None = None,
     ) -> str:
         """As `promote` does it, by its own decision, with an export that is registered; the run's last status.
 
         Args:
             trained: hashes of rows that the model was trained on.
             unknown: weights that it began from, in words.
+            simple: the score of the learned baseline.
         """
         task = run.config.model.task
         metric = "test/" + run.config.evaluate.primary_of(task)[0]
@@ -128,7 +130,7 @@ class RegistryHome:
         self.register(run, number, score, of_records, metric)
         examples = versions.ROWS if isinstance(records, str) else records.manifest["counts"]["test"]
         metrics = {metric: score, **(baselines or {})}
-        report = versions.evaluated(run.store, task, of_records, score, metrics, examples)
+        report = versions.evaluated(run.store, task, of_records, score, metrics, examples, simple)
         run.made("evaluate", report, 0.0)
         export = versions.exported(run.store, str(number), trained, unknown)
         made = releasing._decide(

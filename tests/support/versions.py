@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tasks.artifacts import Artifact, Export, Outcome, Records, Report, Snapshot
+from tasks.config.task import TASKS
 from tasks.data import snapshots
 from tasks.data.features import Feature
 from tasks.data.sources.row_hashes import hashes_of
@@ -21,6 +22,9 @@ LOSS = {"classification": "cross_entropy", "multilabel": "binary_cross_entropy",
 
 ROWS = 100
 """Test examples of the records; the first ones are those that a model is right about."""
+
+NOISE = 0.005
+"""How far off a difference from a baseline may be."""
 
 LAYOUT: dict[str, dict[str, Any]] = {
     "classification": {"label": {"dtype": "int64", "shape": [], "classes": ["no", "yes"]}},
@@ -58,9 +62,16 @@ def publish(
 
 
 def evaluated(
-    store: Store, task: str, records: str, score: float, metrics: Mapping[str, float], examples: int = ROWS
+    store: Store,
+    task: str,
+    records: str,
+    score: float,
+    metrics: Mapping[str, float],
+    examples: int = ROWS,
+    simple: float | None = None,
 ) -> Report:
-    """A report of a score on so many test examples of records; `metrics`: those of its manifest."""
+    """A report of a score on so many test examples of records; `metrics`: those of its manifest, also of constant
+    baselines; `simple`: the score of the learned baseline."""
     features = {"number": {"dtype": "float32", "shape": [1]}, **LAYOUT[task]}
     right = np.arange(examples) < round(examples * (score / (2 - score) if task == "multilabel" else score))
     outputs = {
@@ -85,13 +96,24 @@ def evaluated(
     pieces["test/records.npy"] = hashes(records, rows)
     more = {"features": features, "counts": {"test": examples}}
     snapshot = publish(store, Snapshot, task, pieces, {"records": parent.digest}, **more)
-    content = {"loss": LOSS[task], "splits": {"test": {"examples": examples, "slices": []}}}
+    named = {name: metrics[f"test/{name}"] for name in TASKS[task].baselines if f"test/{name}" in metrics}
+    beside = {name: beside_baseline(score, value) for name, value in named.items()}
+    learned = None if simple is None else {"name": "gradient boosting", **beside_baseline(score, simple)}
+    test = {"examples": examples, "slices": [], "baselines": beside, "learned_baseline": learned}
+    content = {"loss": LOSS[task], "splits": {"test": test}}
     pieces = {"report.json": json.dumps(content).encode(), "predictions/test.npy": outputs}
     pieces["slices.npy"] = np.zeros((0, -(-examples // 8)), np.uint8)
     name, statistics = json.dumps(dict(metrics)), {"metrics": dict(metrics)}
     made = publish(store, Report, name, pieces, {"snapshot": snapshot.digest}, statistics=statistics)
     assert isinstance(made, Report)
     return made
+
+
+def beside_baseline(score: float, value: float) -> dict[str, Any]:
+    """The fields of a baseline in a report: a difference of 0.005 may be noise."""
+    change = score - value
+    difference = {"value": change, "low": change - NOISE, "high": change + NOISE}
+    return {"value": value, "difference": difference, "more_than_noise": abs(change) > NOISE}
 
 
 def hashes(records: str, rows: Any) -> np.ndarray:

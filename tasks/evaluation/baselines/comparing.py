@@ -1,0 +1,126 @@
+"""A model beside its baselines on the same examples: differences with intervals, for the report and the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tasks.config import EvaluateConfig
+from tasks.config.task import CONSTANT as PREFIX
+from tasks.config.task import TASKS
+from tasks.evaluation.baselines import constant
+from tasks.evaluation.baselines.learned import Learned
+from tasks.evaluation.intervals import Interval, interval_of
+from tasks.evaluation.judging import Judge, Kept
+from tasks.evaluation.metrics import Metric
+from tasks.evaluation.paired import change
+from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.units import Floats
+
+CONSTANT, LEARNED = "constant", "learned"
+"""Values of `promote.baseline` besides `none`."""
+
+
+@dataclass(frozen=True)
+class BesideBaseline:
+    """A baseline on the examples of a model, and how far the model is from it."""
+
+    name: str
+    value: float
+    difference: Interval
+    """The model's value minus that of the baseline."""
+    more_than_noise: bool
+
+    def better(self, higher_is_better: bool) -> bool:
+        """Return whether the model is better by more than noise."""
+        return self.more_than_noise and (self.difference.value > 0) == higher_is_better
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the name, for `report.json`."""
+        difference = self.difference.as_json()
+        return {"value": self.value, "difference": difference, "more_than_noise": self.more_than_noise}
+
+    @classmethod
+    def from_json(cls, name: str, row: Mapping[str, Any]) -> BesideBaseline:
+        """Return it from `report.json`."""
+        return cls(name, row["value"], Interval(**row["difference"]), row["more_than_noise"])
+
+
+def measured(
+    task: str, judge: Judge, split: SnapshotSplit, simple: Learned | None, kept: Kept, config: EvaluateConfig
+) -> dict[str, Any]:
+    """Return the fields `baselines` and `learned_baseline` (null without one) of a split in the report.
+
+    Each has its value of the primary metric, the difference of the model from it, and whether that is more than noise.
+    Differences are paired by example (`tasks.evaluation.paired`); a constant baseline without a value for each example,
+    such as a size after compression, does not vary: the difference has the ends of the model's interval less its value.
+    One of `evaluate.own_metrics` has no baselines.
+    """
+    metric, higher = config.primary_of(task)
+    fields: dict[str, Any] = {"baselines": {}, "learned_baseline": None}
+    if metric in config.own_metrics:
+        return fields
+    kind, predictions = judge.metrics[metric], judge.predictions(kept)
+    beside = partial(_paired, kind, kind.contributions(predictions), judge, config.resamples)
+    best = constant.best(task, judge, predictions, kind, higher)
+    names = dict.fromkeys(judge.baselines) if metric == TASKS[task].metrics[0] else {f"{PREFIX}{metric}": None}
+    for place, name in enumerate(names):
+        if place:
+            found = _from_value(name, judge.baselines[name], kind, kind.contributions(predictions), judge)
+        elif best is not None:
+            found = beside(name, best)
+        else:
+            continue
+        fields["baselines"][name] = found.as_json()
+    if simple is not None:
+        other = kind.contributions(simple.predictions(judge, split))
+        fields["learned_baseline"] = {
+            "name": simple.name,
+            **beside(simple.name, other).as_json(),
+            **interval_of(kind, other, judge.units).as_json(),
+            "trained_on": simple.rows,
+            "left_out": list(simple.left_out),
+        }
+    return fields
+
+
+def flat(split: str, fields: Mapping[str, Any], metric: str) -> dict[str, float]:
+    """Return the learned baseline's value and the difference from it, by flat name (`test/learned_baseline/accuracy`);
+    the constant ones have the names of `Task.baselines`."""
+    row = fields["learned_baseline"]
+    if row is None:
+        return {}
+    ends = ("value", "low", "high", "method", "units")
+    value, difference = (Interval(*(of[end] for end in ends)) for of in (row, row["difference"]))
+    name = f"{split}/learned_baseline/{metric}"
+    return value.flat(name) | difference.flat(f"{name}_difference")
+
+
+def asked(test: Mapping[str, Any], which: str, task: str) -> list[BesideBaseline]:
+    """Return the baselines that `promote.baseline` asks a model to be better than.
+
+    Args:
+        test: the fields of the test split in `report.json`.
+        which: `none`, `constant`, or `learned`, which asks for the constant ones too.
+    """
+    rows: list[BesideBaseline] = []
+    if which in (CONSTANT, LEARNED):
+        rows += [BesideBaseline.from_json(TASKS[task].short(name), row) for name, row in test["baselines"].items()]
+    if which == LEARNED and (row := test["learned_baseline"]) is not None:
+        rows.append(BesideBaseline.from_json(row["name"], row))
+    return rows
+
+
+def _paired(metric: Metric, own: Floats, judge: Judge, resamples: int, name: str, other: Floats) -> BesideBaseline:
+    found = change(metric, other, own, resamples, judge.units)
+    return BesideBaseline(name, metric.of(other), found.difference, found.more_than_noise)
+
+
+def _from_value(name: str, value: float, metric: Metric, own: Floats, judge: Judge) -> BesideBaseline:
+    of_model = interval_of(metric, own, judge.units)
+    away, low, high = (each - value for each in (of_model.value, of_model.low, of_model.high))
+    difference = Interval(away, low, high, of_model.method, of_model.units)
+    significant = of_model.units > 1 and not difference.low <= 0 <= difference.high
+    return BesideBaseline(name, value, difference, significant)
