@@ -339,7 +339,11 @@ def test_a_measure_is_that_of_its_own_name(tmp_path: Path) -> None:
         "latency": Ratio(0.625),
     }
     assert made.measures == {"bytes": 25, "gzip_bytes": 20, "peak_bytes": 60}
-    assert made.limits == {"bytes": 0.15, "gzip_bytes": 0.63} and made.resamples == 7 and made.masks is masks_of
+    assert (
+        made.limits == {"bytes": 0.15, "gzip_bytes": 0.63}
+        and made.primary == ("accuracy", True)
+        and made.masks is masks_of
+    )
 
 
 def test_a_slice_loses_by_its_own_examples() -> None:

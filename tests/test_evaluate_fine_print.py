@@ -228,7 +228,7 @@ def test_the_columns_of_examples_are_in_their_order() -> None:
 
 
 def test_a_slice_of_five_has_a_score_and_one_of_all_examples_has_none() -> None:
-    judge: Any = SimpleNamespace(examples=20)
+    judge: Any = SimpleNamespace(examples=20, units=None)
     values = np.arange(20, dtype=float)[:, None]
     masks = {"four": np.arange(20) < 4, "five": np.arange(20) < 5, "all": np.ones(20, bool)}
     rows = {row["slice"]: row for row in slices._scored(judge, MEAN, values, masks, {"five": 2})}
@@ -238,7 +238,7 @@ def test_a_slice_of_five_has_a_score_and_one_of_all_examples_has_none() -> None:
 
 def test_only_the_largest_slices_have_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "MOST", 1)
-    judge: Any = SimpleNamespace(examples=20)
+    judge: Any = SimpleNamespace(examples=20, units=None)
     masks = {"six": np.arange(20) < 6, "seven": np.arange(20) < 7}
     six, seven = slices._scored(judge, MEAN, np.ones((20, 1)), masks, {})
     assert six["why"] == "beyond the limit" and seven["value"] == 1.0

@@ -389,7 +389,9 @@ def test_a_damaged_variant_is_kept_out_by_a_gate_on_entities(
         work = ([form], [variant], made["litert"], tagged.report, {}, "tagging", config, EVALUATE)
         return judge_variants(workbench_at(tmp_path / f"{name} judged"), *work)
 
-    assert judged("whole")["standing"] == {"int8_dynamic": "accepted"}
+    whole = judged("whole")
+    assert whole["standing"] == {"int8_dynamic": "undecided"}
+    assert "loses 0.0000 of 14 test groups" in str(whole["verdicts"]), "its sequences are of 14 pages"
     monkeypatch.setattr(
         int8_dynamic,
         "write",
@@ -507,7 +509,10 @@ def test_classes_that_are_no_entities_have_metrics_of_tokens_alone(tmp_path: Pat
         make_judge("tagging", split, EvaluateConfig(metrics=("entity_f1",)))
     own = {"token_accuracy": np.ones((9, 2))}
     with pytest.raises(Failed, match="metric entity_f1; the test examples have token_accuracy"):
-        find(FloatGate(metric="entity_f1", max_loss=0.1), Subject("tagging", own, own, "the float model", 100))
+        find(
+            FloatGate(metric="entity_f1", max_loss=0.1),
+            Subject("tagging", ("macro_f1", True), own, own, "the float model"),
+        )
 
 
 def test_what_does_not_fit_the_task_is_refused(tmp_path: Path) -> None:

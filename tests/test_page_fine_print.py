@@ -434,7 +434,7 @@ def test_each_metric_that_was_measured_has_a_row_with_what_it_means() -> None:
     evaluate = SimpleNamespace(own_metrics={"profit": "own.metrics:profit"}, lower_is_better=())
     config = SimpleNamespace(model=SimpleNamespace(task="classification"), evaluate=evaluate)
     metrics = {"test/accuracy": 0.9, "validation/loss": 0.5, "test/profit": 2.0, "test/majority_accuracy": 0.25}
-    rows = judgement.metrics(facts(config=config, metrics=metrics))
+    rows = judgement.metrics(facts(config=config, metrics=metrics, metric="accuracy"))
     assert [(row["name"], row["better"]) for row in rows] == [
         ("accuracy", "higher is better"),
         ("loss", "lower is better"),

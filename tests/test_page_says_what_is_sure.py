@@ -98,7 +98,7 @@ def test_the_calibration_error_has_a_test_and_no_interval(tmp_path: Path) -> Non
 
 def test_no_group_is_left_out_in_silence(tmp_path: Path) -> None:
     slices = (
-        {"slice": "label a", "examples": 60, "value": 0.9, "low": 0.8, "high": 1.0},
+        {"slice": "label a", "examples": 60, "value": 0.9, "low": 0.8, "high": 1.0, "units": 60},
         {"slice": "label b", "examples": 3, "value": None, "low": None, "high": None, "why": "fewer than 5"},
         {"slice": "label c", "examples": 0, "value": None, "low": None, "high": None, "why": "fewer than 5"},
     )

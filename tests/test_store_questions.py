@@ -131,7 +131,8 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
     assert "b is worse than a by 0." in answer.stdout
     answer_read = home.here("diff", first, slow_learner, "--json").json
     rows = {row["name"]: row for row in answer_read["results"]}
-    assert list(rows)[:3] == ["test/accuracy", "test/loss", "test/calibration_error"]
+    kinds = ("accuracy", "balanced_accuracy", "macro_f1", "loss", "calibration_error")
+    assert list(rows)[:5] == [f"test/{kind}" for kind in kinds]
     accuracy = rows["test/accuracy"]
     assert accuracy["more_than_noise"] and accuracy["interval"][1] < 0
     assert accuracy["by"] == f"{TANGO} over 531 examples and McNemar's test"

@@ -112,7 +112,7 @@ def evaluated(
 def beside_baseline(score: float, value: float) -> dict[str, Any]:
     """The fields of a baseline in a report: a difference of 0.005 may be noise."""
     change = score - value
-    difference = {"value": change, "low": change - NOISE, "high": change + NOISE}
+    difference = {"value": change, "low": change - NOISE, "high": change + NOISE, "method": "", "units": 100}
     return {"value": value, "difference": difference, "more_than_noise": abs(change) > NOISE}
 
 
