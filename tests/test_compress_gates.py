@@ -26,7 +26,7 @@ from tasks.evaluation.intervals import bounds, loss_bounds
 from tasks.evaluation.metrics import mean
 from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import tango
-from tasks.evaluation.worst_slices import holm
+from tasks.evaluation.multiple_testing import holm
 
 COUNT = 400
 
