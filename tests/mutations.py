@@ -1743,8 +1743,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/fairness.py",
-        'adjusted = holm(np.array([row["p_value"] for row in tested]))',
-        'adjusted = np.array([row["p_value"] for row in tested])',
+        "holm(np.array(list(found.values()))).tolist()",
+        "list(found.values())",
         (
             "test_evaluate_fine_print.py::test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_other"
         ),
@@ -1761,10 +1761,31 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/fairness.py",
-        "tested = p_value if np.isfinite(p_value) else None",
-        "tested = p_value",
+        "if np.ptp(values) == 0:",
+        "if np.ptp(values) < 0:",
         "test_evaluate_fine_print.py::test_a_group_whose_values_are_all_equal_has_no_test",
-        "A group whose values are all equal makes a report that is no JSON.",
+        "A group whose values are all equal has a test of no difference, which counts among the comparisons.",
+    ),
+    Mutation(
+        "tasks/evaluation/multiple_testing.py",
+        "ahead = np.maximum.accumulate(sides[::-1], axis=0)[::-1]",
+        "ahead = sides",
+        "test_evaluate_worst_slices.py",
+        "Each slice is tested as if it were the only one: of hundreds some are called worse beyond chance.",
+    ),
+    Mutation(
+        "tasks/evaluation/worst_slices.py",
+        "    if unit_of is None:\n",
+        "    if unit_of is not None or unit_of is None:\n",
+        "test_evaluate_worst_slices.py",
+        "Rows of the same unit count as evidence of their own: a slice of a few bad units is called beyond chance.",
+    ),
+    Mutation(
+        "tasks/evaluation/ranking.py",
+        "relevant, before + irrelevant + 1, in_time",
+        "relevant, before + 1, in_time",
+        "test_evaluate_ranking.py",
+        "Equal scores count as the best order: a model that scores all documents alike has an mrr of 1.",
     ),
     Mutation(
         "tasks/evaluation/gates.py",
@@ -4401,7 +4422,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/worst_slices.py",
+        "tasks/evaluation/multiple_testing.py",
         "np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)",
         "np.minimum(p_values[order] * factors, 1.0)",
         "test_compress_gates.py test_evaluate_slices.py test_evaluate_fine_print.py test_evaluate_unequal_parts.py",

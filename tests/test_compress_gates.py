@@ -24,9 +24,9 @@ from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import decide
 from tasks.evaluation.intervals import bounds, loss_bounds
 from tasks.evaluation.metrics import mean
+from tasks.evaluation.multiple_testing import holm
 from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import tango
-from tasks.evaluation.multiple_testing import holm
 
 COUNT = 400
 

@@ -331,6 +331,24 @@ def test_r_squared_is_the_mean_over_targets_and_agreement_is_in_units_of_their_d
     assert furthest == np.abs(truth - predicted).max(axis=1).argmax()
 
 
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e-20, 12345.678])
+def test_of_a_target_of_equal_values_r_squared_is_1_where_nothing_is_wrong_and_else_0(constant: float) -> None:
+    truth = np.full((30, 1), constant)
+    right, wrong = (regression.Predictions(truth + error, truth) for error in (0.0, 1e-3 * np.arange(30)[:, None]))
+    assert (regression.METRICS["r2"](right), regression.METRICS["r2"](wrong)) == (1.0, 0.0)
+    assert sklearn_metrics.r2_score(np.ones(30), np.ones(30)) == 1.0, "as scikit-learn's, where sums are exact"
+    assert sklearn_metrics.r2_score(np.ones(30), np.zeros(30)) == 0.0
+
+
+def test_of_a_resample_of_equal_targets_r_squared_is_0_and_no_large_number() -> None:
+    truth = (np.arange(30) == 0)[:, None] + 0.1
+    rare = regression.Predictions(np.zeros((30, 1)), truth)
+    metric = regression.METRICS["r2"]
+    found = interval_of(metric, metric.contributions(rare), 200)
+    assert found.value == pytest.approx(sklearn_metrics.r2_score(truth, rare.predicted))
+    assert -10 < found.low <= found.high <= 1.0
+
+
 def test_quarters_are_named_by_their_own_ends() -> None:
     masks = quarters(np.array([1, 2, 3, 4, 5, 6, 7, 8.0]), "{} tokens".format, ",.0f")
     assert list(masks) == ["1 to 2 tokens", "3 to 4 tokens", "5 to 6 tokens", "7 to 8 tokens"]

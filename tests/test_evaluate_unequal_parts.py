@@ -239,7 +239,7 @@ def test_groups_of_other_sizes_are_compared_by_what_a_metric_makes_of_their_mean
     assert tested.statistics[1] == pytest.approx(
         stats.ttest_ind(influence[groups["some"]], influence[~groups["some"]], equal_var=False).statistic
     )
-    assert rows["some"]["p_value"] == 1 / 401 < rows["many"]["p_value"]
+    assert rows["some"]["p_value"] < 0.01
     values = [row["value"] for row in rows.values()]
     assert made["largest_differences"] == {"rmse": pytest.approx(max(values) - min(values))}
     assert made["compared"] == 3

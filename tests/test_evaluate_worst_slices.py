@@ -1,4 +1,4 @@
-"""What the worst slices and groups call beyond chance: rarely where nothing differs, also of units and skewed errors."""
+"""What the worst slices and groups call beyond chance: rarely where nothing differs, of units too."""
 
 from __future__ import annotations
 

@@ -180,7 +180,9 @@ def _of_metric(
     parts = [
         np.concatenate([contributions, np.ones((len(group), 1))], axis=-1) * part[:, None] for part in (group, ~group)
     ]
-    sums = np.stack([np.bincount(number, column) for column in np.concatenate(parts, axis=-1).T], axis=-1)
+    sums = np.stack(
+        [np.bincount(number, column).astype(np.float64) for column in np.concatenate(parts, axis=-1).T], axis=-1
+    )
 
     def value(means: Floats) -> Floats:
         """Of sums of contributions and the number of their examples."""

@@ -169,7 +169,7 @@ class Judge:
         }
 
     def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return masks of the files of each top folder, and of the quartiles of file size; of files with scored bytes."""
+        """Return masks of the files of each top folder, and of the quartiles of file size, where bytes are scored."""
         scored = predictions.bytes > 0
         folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
         names = sorted(set(folders.tolist()) - {""})

@@ -104,7 +104,8 @@ def scores(
     of_unit = sparse.csr_matrix((centred, (np.arange(count), units[among])), (count, len(numbers)))
     inside = members[:, among]
     counts = np.asarray(inside.sum(axis=1)).ravel()
-    return Scores((inside @ of_unit).tocsr(), np.bincount(units[among], centred, len(numbers)), counts, count)
+    whole = np.bincount(units[among], centred, len(numbers)).astype(np.float64)
+    return Scores((inside @ of_unit).tocsr(), whole, counts, count)
 
 
 def flipped(parts: list[Scores], two_sided: npt.NDArray[np.bool_], resamples: int) -> Tested:
