@@ -20,12 +20,15 @@ from tasks.evaluation import MIN_EXAMPLES, multiple_testing
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.intervals import BINOMIAL, LEVEL, Interval, interval_of
 from tasks.evaluation.metrics import Floats, Metric
-from tasks.evaluation.multiple_testing import FLIPPED, PERMUTED, holm
+from tasks.evaluation.multiple_testing import PERMUTED, holm
 from tasks.evaluation.thresholds import Binary
 from tasks.evaluation.worst_slices import damage
 
 FISHER = "Fisher's exact test and Holm's method"
 """Method of the p-values of rates of independent examples, by its name in the report."""
+
+OVER_UNITS = "step-down test of the maximum, over units"
+"""Method of the p-values of examples of units: the units are permuted, or the signs of the scores of divided ones."""
 
 EFFECTIVE, NEWCOMBE = "exact binomial, of the effective number", "Newcombe's hybrid score"
 """Methods of intervals: of a rate of examples of units, and of a difference of two rates."""
@@ -86,7 +89,7 @@ def compare(
     independent = FISHER if rates else PERMUTED
     return {
         "column": column,
-        "correction": independent if unit_of is None else FLIPPED,
+        "correction": independent if unit_of is None else OVER_UNITS,
         "compared": len(p_values),
         "least_examples": MIN_EXAMPLES,
         "too_small": {name: int(group.sum()) for name, group in groups.items() if name not in large},
@@ -190,14 +193,15 @@ def _of_metric(
 
     def difference(means: Floats) -> Floats:
         """0 in a resample that has no example of the group, or no other one."""
-        both = (means[..., width] > 0) & (means[..., -1] > 0)
-        changes = np.zeros(both.shape)
-        changes[both] = value(means[both][..., : width + 1]) - value(means[both][..., width + 1 :])
+        there = (means[..., width] > 0) & (means[..., -1] > 0)
+        changes = np.zeros(there.shape)
+        changes[there] = value(means[there][..., : width + 1]) - value(means[there][..., width + 1 :])
         return changes
 
-    there = sums[:, width] > 0
     own = interval_of(
-        Metric(lambda values: values, value, corrected=metric.corrected), sums[there, : width + 1], resamples
+        Metric(lambda values: values, value, corrected=metric.corrected),
+        sums[sums[:, width] > 0, : width + 1],
+        resamples,
     )
     change = interval_of(Metric(lambda values: values, difference), sums, resamples)
     rest = float(metric.value(contributions[~group].mean(axis=0)))
@@ -218,12 +222,39 @@ def _tested(
     if unit_of is not None:
         everyone = np.ones(len(unit_of), np.bool_)
         shares = {measure: (rate.holds.astype(np.float64), rate.among) for measure, rate in rates.items()}
-        return _over_units(
-            groups, shares | {key: (each, everyone) for key, each in influences.items()}, resamples, unit_of
-        )
-    families = [_fisher(groups, rates)] if rates else []
-    families += [_permuted(groups, measure, each, resamples) for measure, each in influences.items()]
+        measures = shares | {measure: (each, everyone) for measure, each in influences.items()}
+        if not all(_whole(group, unit_of) for group in groups.values()):
+            return _over_units(groups, measures, resamples, unit_of)
+        families = [_of_units(groups, measure, *each, resamples, unit_of) for measure, each in measures.items()]
+    else:
+        families = [_fisher(groups, rates)] if rates else []
+        families += [_permuted(groups, measure, each, resamples) for measure, each in influences.items()]
     return {key: min(p_value * len(families), 1.0) for family in families for key, p_value in family.items()}
+
+
+def _whole(group: npt.NDArray[np.bool_], unit_of: npt.NDArray[np.int64]) -> bool:
+    """Return whether no unit has examples in the group and outside of it."""
+    return not np.intersect1d(unit_of[group], unit_of[~group]).size
+
+
+def _of_units(
+    groups: Masks,
+    measure: str,
+    values: Floats,
+    among: npt.NDArray[np.bool_],
+    resamples: int,
+    unit_of: npt.NDArray[np.int64],
+) -> dict[tuple[str, str], float]:
+    """Return the p-values of a measure's differences between groups of whole units, by permutations of the units.
+
+    What is permuted is the sum over each unit's examples of what is more than the mean; signs of skewed sums would find
+    differences between few units by chance. Groups of one unit, or all but one, are not tested.
+    """
+    _, first, number = np.unique(unit_of[among], return_index=True, return_inverse=True)
+    of_units = {name: group[among][first] for name, group in groups.items()}
+    enough = {name: units for name, units in of_units.items() if 2 <= units.sum() <= len(units) - 2}
+    sums = np.bincount(number, values[among] - values[among].mean()).astype(np.float64)
+    return _permuted(enough, measure, sums, resamples) if enough else {}
 
 
 def _fisher(groups: Masks, rates: Mapping[str, Rate]) -> dict[tuple[str, str], float]:
