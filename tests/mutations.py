@@ -2548,7 +2548,7 @@ SECOND = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/step.py",
-        '        gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]\n',
+        '        gradients = [tf.math.divide_no_nan(gradient, totals["weight"]) for gradient in gradients]\n',
         '        gradients = [gradient / tf.maximum(totals["seen"], 1e-9) for gradient in gradients]\n',
         "test_train_step.py test_train_objectives.py test_train_self_test.py test_train_options.py",
         "The gradient is not that of the weighted mean loss: its size depends on the class weights of the batch.",
