@@ -170,12 +170,12 @@ class Judge:
 
     def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
         """Return masks of the files of each top folder, and of the quartiles of file size, where a byte is scored."""
-        scored = predictions.bytes > 0
         folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
-        names = sorted(set(folders.tolist()) - {""})
-        masks = {f"folder {name}": folders == name for name in names}
-        masks |= quarters(predictions.bytes, "{} bytes".format, ",.0f")
-        return {name: mask for name, mask in masks.items() if (mask & scored).any()}
+        scored = {folder for folder, content in zip(folders.tolist(), self.documents.contents, strict=True) if content}
+        by_size = quarters(predictions.bytes, "{} bytes".format, ",.0f")
+        return {f"folder {name}": folders == name for name in sorted(scored - {""})} | {
+            name: mask for name, mask in by_size.items() if predictions.bytes[mask].any()
+        }
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot bits per byte by file size, and nats by position in the row."""
