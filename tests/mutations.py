@@ -22,6 +22,62 @@ from tests.support.mutants import Copy, Mutation
 
 FIRST = [
     Mutation(
+        "tasks/evaluation/units.py",
+        "    np.add.at(sums, which, contributions)\n",
+        "    sums[which] = contributions\n",
+        "test_evaluate_estimates.py",
+        "Of a group of examples only the last one counts.",
+    ),
+    Mutation(
+        "tasks/evaluation/metrics.py",
+        "        if units is not None:\n            return super().estimate(contributions, units)\n        return Counted(",
+        "        return Counted(",
+        "test_evaluate_estimates.py",
+        "The interval of an accuracy takes the rows of a group for independent ones.",
+    ),
+    Mutation(
+        "tasks/evaluation/metrics.py",
+        "        return int(having[having > 0].min()) if (having > 0).any() else 0\n",
+        "        return parts.count\n",
+        "test_evaluate_estimates.py",
+        "Three positives of a thousand rows decide as surely as a thousand.",
+    ),
+    Mutation(
+        "tasks/evaluation/estimates.py",
+        "        return not 0 < share < 1 or self.error <= 1e-12 * (self.most - self.least) or self.units < 2\n",
+        "        return self.units < 2\n",
+        "test_evaluate_estimates.py",
+        "A perfect score has an interval of no width, or none at all.",
+    ),
+    Mutation(
+        "tasks/evaluation/paired.py",
+        "        significant = sign_flips(changes, resamples) < 1 - LEVEL\n",
+        "        pass\n",
+        "test_evaluate_estimates.py",
+        "Five files of a language model that became a little better by chance are more than noise.",
+    ),
+    Mutation(
+        "tasks/evaluation/estimates.py",
+        "        if share < at:  # the same of the trials that failed\n            share, at = 1 - share, 1 - at\n",
+        "",
+        "test_evaluate_estimates.py",
+        "The examples that an undecided gate asks for are those of another limit.",
+    ),
+    Mutation(
+        "tasks/registry/comparison.py",
+        '    changed = {"primary": name,',
+        '    changed = {"primary": config.evaluate.primary,',
+        "test_promote_edges.py test_promote_approval.py test_promote_primary.py",
+        "A new version is compared with the champion by its own metric.",
+    ),
+    Mutation(
+        "tasks/evaluation/decisions.py",
+        "float(expit((self.temperature or 1.0) * logit(threshold)))",
+        "float(threshold)",
+        "test_evaluate_primary.py",
+        "F1 is of a threshold that no calibrated answer of the export has.",
+    ),
+    Mutation(
         "flows/maintenance.py",
         "    before = datetime.now(UTC) - timedelta(days=days)\n",
         "    before = datetime.now(UTC) - timedelta(hours=days)\n",
@@ -679,8 +735,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/noninferiority.py",
-        "    p_value = found.p_value if enough else 1.0\n",
-        "    p_value = found.p_value\n",
+        "    if not _exact(metric, units) and change.units < MIN_EXAMPLES:\n",
+        "    if not _exact(metric, units) and change.units < 2:\n",
         "test_compress_verdicts.py::test_a_metric_that_counts_no_examples_is_not_shown_by_few",
         (
             "A gate on a metric that counts no examples (RMSE, F1) passes with fewer than 20 test examples, "
@@ -709,8 +765,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/gating/__init__.py",
-        "        return name, metrics_of(self.task)[name], 1 if name in task.higher_is_better else -1\n",
-        "        return name, metrics_of(self.task)[name], 1 if task.primary[1] else -1\n",
+        "        better = higher if name == primary else name in task.higher_is_better\n",
+        "        better = higher\n",
         "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
         (
             "A gate on `loss` of a classifier takes a higher loss for a gain: a worse variant passes and a "
@@ -1674,8 +1730,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/classification.py",
-        'labels=present, average="macro"',
-        'labels=range(len(self.names)), average="macro"',
+        "    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)\n",
+        "    total: Floats = f1.mean(axis=-1)\n",
         "test_evaluate_fine_print.py::test_macro_f1_is_of_the_classes_that_occur_or_are_predicted",
         "Macro F1 of a test split without some class counts that class as 0.",
     ),
@@ -1706,15 +1762,15 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/decisions.py",
-        "decisions = judge.binary(Decision(scaling).apply(predictions), config.positive)",
-        "decisions = judge.binary(predictions, config.positive)",
+        "decisions = judge.binary(Decision(scaling).apply(predictions))",
+        "decisions = judge.binary(predictions)",
         "test_evaluate_fine_print.py::test_a_threshold_is_chosen_on_and_applied_to_calibrated_probabilities",
         "With calibrate and threshold the threshold is chosen on other probabilities than the export has.",
     ),
     Mutation(
         "tasks/evaluation/decisions.py",
-        "decisions = judge.binary(decision.apply(predictions), config.positive)\n        fields",
-        "decisions = judge.binary(predictions, config.positive)\n        fields",
+        "decisions = judge.binary(decision.apply(predictions))\n        fields",
+        "decisions = judge.binary(predictions)\n        fields",
         "test_evaluate_fine_print.py::test_a_threshold_is_chosen_on_and_applied_to_calibrated_probabilities",
         "The report's figures at a threshold are those of other decisions than the export's.",
     ),
@@ -1743,8 +1799,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/fairness.py",
-        'adjusted = holm(np.array([row["p_value"] for row in tested]))',
-        'adjusted = np.array([row["p_value"] for row in tested])',
+        "holm(np.array(list(found.values()))).tolist()",
+        "list(found.values())",
         (
             "test_evaluate_fine_print.py::test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_other"
         ),
@@ -1761,10 +1817,31 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/fairness.py",
-        "tested = p_value if np.isfinite(p_value) else None",
-        "tested = p_value",
+        "if np.ptp(values) == 0:",
+        "if np.ptp(values) < 0:",
         "test_evaluate_fine_print.py::test_a_group_whose_values_are_all_equal_has_no_test",
-        "A group whose values are all equal makes a report that is no JSON.",
+        "A group whose values are all equal has a test of no difference, which counts among the comparisons.",
+    ),
+    Mutation(
+        "tasks/evaluation/multiple_testing.py",
+        "ahead = np.maximum.accumulate(sides[::-1], axis=0)[::-1]",
+        "ahead = sides",
+        "test_evaluate_worst_slices.py",
+        "Each slice is tested as if it were the only one: of hundreds some are called worse beyond chance.",
+    ),
+    Mutation(
+        "tasks/evaluation/worst_slices.py",
+        "    if units is None:\n",
+        "    if units is not None or units is None:\n",
+        "test_evaluate_worst_slices.py",
+        "Rows of the same unit count as evidence of their own: a slice of a few bad units is called beyond chance.",
+    ),
+    Mutation(
+        "tasks/evaluation/ranking.py",
+        "relevant, before + irrelevant + 1, in_time",
+        "relevant, before + 1, in_time",
+        "test_evaluate_ranking.py",
+        "Equal scores count as the best order: a model that scores all documents alike has an mrr of 1.",
     ),
     Mutation(
         "tasks/evaluation/baselines/comparing.py",
@@ -2426,7 +2503,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/registry/comparison.py",
-        "    if beside.left_out and len(before) < MIN_EXAMPLES:\n",
+        "    if beside.left_out and left < MIN_EXAMPLES:\n",
         "    if beside.left_out and len(before) < 1:\n",
         "test_promote_approval.py",
         "One test example that neither model has used decides which is the champion.",
@@ -2548,7 +2625,7 @@ SECOND = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/step.py",
-        '        gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]\n',
+        '        gradients = [tf.math.divide_no_nan(gradient, totals["weight"]) for gradient in gradients]\n',
         '        gradients = [gradient / tf.maximum(totals["seen"], 1e-9) for gradient in gradients]\n',
         "test_train_step.py test_train_objectives.py test_train_self_test.py test_train_options.py",
         "The gradient is not that of the weighted mean loss: its size depends on the class weights of the batch.",
@@ -2584,7 +2661,7 @@ SECOND = [
         "tasks/stage/identities.py",
         (
             '    if any(method.reads_limit for method in form.methods):\n        limits["max_quality_loss"] ='
-            " config.max_quality_loss(task)\n"
+            " config.max_quality_loss(evaluate.primary_of(task)[0])\n"
         ),
         "",
         "test_compress_search.py test_compress_parts.py test_compress_verdicts.py test_run_stages.py",
@@ -2714,8 +2791,8 @@ SECOND = [
     ),
     Mutation(
         "tasks/evaluation/decisions.py",
-        "    decisions = judge.binary(Decision(scaling).apply(predictions), config.positive)\n",
-        "    decisions = judge.binary(predictions, config.positive)\n",
+        "    decisions = judge.binary(Decision(scaling).apply(predictions))\n",
+        "    decisions = judge.binary(predictions)\n",
         "test_evaluate_decisions.py test_evaluate_fine_print.py test_evaluate_everything.py",
         (
             "The threshold is fitted on probabilities before calibration and then applied to calibrated ones,"
@@ -2730,11 +2807,11 @@ SECOND = [
         "Near-duplicate images just within the similarity are not found.",
     ),
     Mutation(
-        "tasks/evaluation/intervals.py",
-        "    influence = without.mean() - without\n",
-        "    influence = without - without.mean()\n",
-        "test_evaluate_intervals.py test_evaluate_fine_print.py test_evaluate_coverage.py",
-        "The ends of confidence intervals are shifted to the wrong side (wrong sign of the acceleration of BCa).",
+        "tasks/evaluation/estimates.py",
+        "        return ((1 + bend * away / 3) ** 3 - 1) / bend + bend / 6\n",
+        "        return ((1 - bend * away / 3) ** 3 - 1) / -bend - bend / 6\n",
+        "test_evaluate_estimates.py test_evaluate_coverage.py",
+        "The ends of confidence intervals are shifted to the wrong side (wrong sign of the skewness).",
     ),
     Mutation(
         "tasks/data/transforms/samples.py",
@@ -2802,8 +2879,8 @@ SECOND = [
     ),
     Mutation(
         "tasks/registry/approval.py",
-        "promote.margin, higher_is_better, require=promote.require\n",
-        "promote.margin, higher_is_better\n",
+        "promote.margin, primary[1], require=promote.require)\n",
+        "promote.margin, primary[1])\n",
         "test_promote_approval.py test_promote_edges.py",
         (
             "An approval that is given after the champion was replaced ignores promote.require: better: a"
@@ -3253,8 +3330,8 @@ FOURTH = [
     ),
     Mutation(
         "tasks/evaluation/gating/against_float.py",
-        "    most = limit(subject.task, gate.max_loss, float(metric.value(before.mean(axis=0))))\n",
-        "    most = limit(subject.task, gate.max_loss, float(metric.value(after.mean(axis=0))))\n",
+        "    most = limit(subject.task, metric, gate.max_loss, metric.of(before))\n",
+        "    most = limit(subject.task, metric, gate.max_loss, metric.of(after))\n",
         (
             "test_compress_verdicts.py::test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not_of_its_own"
         ),
@@ -3991,8 +4068,8 @@ FIFTH = [
     ),
     Mutation(
         "tasks/evaluation/gating/against_champion.py",
-        "    return [loss(gate.label, metric, *pair, sign, gate.max_loss, subject.resamples, subject.counted)]\n",
-        "    return [loss(gate.label, metric, *pair, 1, gate.max_loss, subject.resamples, subject.counted)]\n",
+        "    return [loss(gate.label, metric, *pair, sign, gate.max_loss, subject.units, subject.counted)]\n",
+        "    return [loss(gate.label, metric, *pair, 1, gate.max_loss, subject.units, subject.counted)]\n",
         "test_compress_gates.py test_compress_verdicts.py test_promote_gates.py test_promote_edges.py",
         (
             "For metrics of which lower is better (rmse, bits per byte, loss) the gate is upside down: a"
@@ -4422,7 +4499,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/worst_slices.py",
+        "tasks/evaluation/multiple_testing.py",
         "np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)",
         "np.minimum(p_values[order] * factors, 1.0)",
         "test_compress_gates.py test_evaluate_slices.py test_evaluate_fine_print.py test_evaluate_unequal_parts.py",

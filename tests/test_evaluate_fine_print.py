@@ -22,7 +22,7 @@ from tasks.evaluation import classification, columns, decisions, fairness, multi
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.entities import Entities, scheme_of
 from tasks.evaluation.fairness import Rate, rates_of
-from tasks.evaluation.intervals import over_seeds
+from tasks.evaluation.intervals import interval_of, over_seeds
 from tasks.evaluation.judging import ModelOutputs, Probe, make_judge, quarters, run_model
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.probes.missing_columns import change as lose
@@ -188,9 +188,8 @@ def test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_
     inside, outside = holds[among & group], holds[among & ~group]
     assert rows["one"]["value"] == inside.mean() and rows["one"]["rest"] == outside.mean()
     assert rows["one"]["difference"]["value"] == pytest.approx(inside.mean() - outside.mean())
-    # the deviation of a difference of two shares of 50 examples each, and not of 100
-    width = 3.92 * np.sqrt(inside.var() / 50 + outside.var() / 50)
-    assert rows["one"]["difference"]["high"] - rows["one"]["difference"]["low"] == pytest.approx(width, rel=0.2)
+    # of two shares of 50 examples each, and not of 100
+    assert rows["one"]["difference"] == fairness.newcombe((inside.mean(), outside.mean()), (50, 50)).as_json()
     table = [[inside.sum(), (~inside).sum()], [outside.sum(), (~outside).sum()]]
     by_itself = stats.fisher_exact(table).pvalue
     assert rows["one"]["p_value"] == pytest.approx(3 * by_itself) == rows["other"]["p_value"]
@@ -263,7 +262,7 @@ def test_a_pair_of_conditions_is_shown_only_where_it_is_worse_than_either() -> N
     shown = [row["slice"] for row in found["slices"]]
     assert shown[0] == "kind = bad" and found["slices"][0]["beyond_chance"]
     assert not [name for name in shown if "kind = bad and" in name]
-    assert found["looked_at"] == 4 + 4
+    assert found["looked_at"] == 1 + 1 + 4, "a condition and the other value of its column are one"
     assert found["slices"][0]["rest"] == 1.0 and found["slices"][0]["value"] == 0.5
 
 
@@ -324,8 +323,30 @@ def test_r_squared_is_the_mean_over_targets_and_agreement_is_in_units_of_their_d
     bounds_of_steps = regression.SAME * truth.std(axis=0)
     moved = judge.decisions({"outputs": np.zeros((1, 2))}) != judge.decisions({"outputs": bounds_of_steps[None] * 0.6})
     assert moved.all(), "each target by its own deviation"
+    small = judge_of("regression", {"target": 1e-20 * truth}, EvaluateConfig(), ["small", "large"], tmp_path)
+    as_small = small.predictions({"outputs": 1e-20 * predicted})
+    assert small.metrics["r2"](as_small) == pytest.approx(judge.metrics["r2"](predictions)), "in another unit"
+    assert (small.decisions({"outputs": 1e-20 * predicted}) == judge.decisions({"outputs": predicted})).mean() > 0.99
     furthest = judge.details(predictions)["furthest"][0]["row"]
     assert furthest == np.abs(truth - predicted).max(axis=1).argmax()
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e-20, 12345.678])
+def test_of_a_target_of_equal_values_r_squared_is_1_where_nothing_is_wrong_and_else_0(constant: float) -> None:
+    truth = np.full((30, 1), constant)
+    right, wrong = (regression.Predictions(truth + error, truth) for error in (0.0, 1e-3 * np.arange(30)[:, None]))
+    assert (regression.METRICS["r2"](right), regression.METRICS["r2"](wrong)) == (1.0, 0.0)
+    assert sklearn_metrics.r2_score(np.ones(30), np.ones(30)) == 1.0, "as scikit-learn's, where sums are exact"
+    assert sklearn_metrics.r2_score(np.ones(30), np.zeros(30)) == 0.0
+
+
+def test_of_a_resample_of_equal_targets_r_squared_is_0_and_no_large_number() -> None:
+    truth = (np.arange(30) == 0)[:, None] + 0.1
+    rare = regression.Predictions(np.zeros((30, 1)), truth)
+    metric = regression.METRICS["r2"]
+    found = interval_of(metric, metric.contributions(rare))
+    assert found.value == pytest.approx(sklearn_metrics.r2_score(truth, rare.predicted))
+    assert -10 < found.low <= found.high <= 1.0
 
 
 def test_quarters_are_named_by_their_own_ends() -> None:

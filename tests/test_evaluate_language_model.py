@@ -218,7 +218,8 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
 def test_slices_are_folders_with_many_files_and_quarters_by_size(text):
     made, snapshot, _ = text
     judge = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
-    judge.documents = replace(judge.documents, keys=[f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["top.py"])
+    keys = [f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["cut/all.py"]
+    judge.documents = replace(judge.documents, keys=keys, contents=[b"x"] * 12 + [b""])
     sizes = np.arange(13.0) * 1000
     slices = judge.slices(Predictions(*[np.zeros(13)] * 3, bytes=sizes, by_position=np.zeros(1)))
     assert list(slices)[:2] == ["folder a", "folder b"] and slices["folder a"].sum() == 6

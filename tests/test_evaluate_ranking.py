@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +195,23 @@ def test_equal_scores_are_no_luck() -> None:
     truth = np.array([[False], [True], [False], [True]])
     predictions = Predictions(np.zeros((4, 1)), truth, np.zeros(4, int), at=2)
     values = {name: metric(predictions) for name, metric in METRICS.items()}
-    assert values["mrr"] == 0.25 and values["recall"] == 0.0, "the last of four equal ones"
+    assert values["mrr"] == pytest.approx(1 / 3), "two irrelevant ones come first"
+    assert values["recall"] == 0.0, "and fill the first two ranks"
     assert values["ndcg"] == pytest.approx(0.5), "the mean of all orders"
     assert values["loss"] == pytest.approx(np.log(2))
+
+
+def test_of_equal_scores_the_worst_order_counts_and_nothing_below_it() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(60):
+        count, at = int(random.integers(2, 7)), int(random.integers(1, 5))
+        scores, truth = random.integers(0, 3, count).astype(float), random.random(count) < 0.5
+        truth[0] = True
+        orders = [order for order in permutations(range(count)) if (np.diff(scores[list(order)]) <= 0).all()]
+        relevant = [truth[list(order)] for order in orders]
+        predictions = Predictions(scores[:, None], truth[:, None], np.zeros(count, int), at=at)
+        assert METRICS["mrr"](predictions) == pytest.approx(min(1 / (each.argmax() + 1) for each in relevant))
+        assert METRICS["recall"](predictions) == pytest.approx(min(each[:at].sum() / each.sum() for each in relevant))
 
 
 @pytest.mark.parametrize("digits", [6, 0], ids=["scores", "scores with ties"])

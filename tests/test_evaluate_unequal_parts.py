@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.config import EvaluateConfig
@@ -20,6 +20,7 @@ from tasks.evaluation import (
     fairness,
     language_model,
     multilabel,
+    multiple_testing,
     own_metrics,
     paired,
     report,
@@ -222,7 +223,6 @@ def test_groups_of_other_sizes_are_compared_by_what_a_metric_makes_of_their_mean
     made = fairness.compare("age", groups, {}, {"rmse": (ROOT, squares)}, 400)
     rows = {row["group"]: row for row in made["rows"]}
     influence = worst_slices.damage(ROOT, squares, 1)
-    alone = {}
     for name, group in groups.items():
         row = rows[name]
         inside, outside = np.sqrt(squares[group].mean()), np.sqrt(squares[~group].mean())
@@ -233,12 +233,31 @@ def test_groups_of_other_sizes_are_compared_by_what_a_metric_makes_of_their_mean
         )
         assert row["difference"]["value"] == pytest.approx(inside - outside)
         assert row["difference"]["low"] < inside - outside < row["difference"]["high"]
-        alone[name] = stats.ttest_ind(influence[group], influence[~group], equal_var=False).pvalue
-    adjusted = worst_slices.holm(np.array(list(alone.values())))
-    assert [rows[name]["p_value"] for name in alone] == pytest.approx(adjusted)
+    members = sparse.csr_matrix(np.array(list(groups.values()), float))
+    tested = multiple_testing.permuted(members, influence, np.ones(3, bool), False, 400)
+    assert [rows[name]["p_value"] for name in groups] == tested.p_values.tolist()
+    assert tested.statistics[1] == pytest.approx(
+        stats.ttest_ind(influence[groups["some"]], influence[~groups["some"]], equal_var=False).statistic
+    )
+    assert rows["some"]["p_value"] < 0.01
     values = [row["value"] for row in rows.values()]
     assert made["largest_differences"] == {"rmse": pytest.approx(max(values) - min(values))}
     assert made["compared"] == 3
+
+
+def test_a_rate_of_a_group_has_the_exact_interval_of_those_that_it_is_a_rate_of() -> None:
+    """A rate of few: of the whole group it would be that of other numbers of examples."""
+    random = np.random.default_rng(2)
+    group, among = np.arange(300) < 100, np.arange(300) % 5 == 0
+    holds = random.random(300) < np.where(group, 0.7, 0.4)
+    made = fairness._of_rate(fairness.Rate(holds, among), group, np.arange(300))
+    inside, outside = holds[group & among], holds[~group & among]
+    expected = stats.binomtest(int(inside.sum()), 20).proportion_ci()
+    assert (made["low"], made["high"]) == pytest.approx((expected.low, expected.high))
+    assert made["method"] == "exact binomial"
+    assert made["difference"] == fairness.newcombe((inside.mean(), outside.mean()), (20, 40)).as_json()
+    assert made["few"] is False
+    assert fairness._of_rate(fairness.Rate(holds, among & (np.arange(300) > 0)), group, np.arange(300))["few"] is True
 
 
 def test_slices_are_counted_alike_in_blocks_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,20 +287,22 @@ def test_only_the_largest_conditions_are_paired_and_each_has_its_own_column(monk
     assert counts == {"kind = a": 60, "kind = b": 40, "place = x": 60} and owners.tolist() == [0, 0, 1]
 
 
-def test_welchs_test_is_of_each_slice_against_all_others() -> None:
+@pytest.mark.parametrize("share", [False, True])
+def test_each_slice_is_tested_against_all_others_as_by_chance(share: bool) -> None:
     random = np.random.default_rng(4)
     values = random.normal(0, 1, 200) ** 2
     masks = [np.arange(200) < 30, np.arange(200) >= 120, random.random(200) < 0.3]
     values[masks[0]] += 0.8
-    owners = np.array([0, 1, 1])
-    tested = worst_slices._tested(masks, owners, values, share=False)
-    for conditions, count, damage, p_value in zip(
-        tested.conditions, tested.examples, tested.damage, tested.p_values, strict=True
-    ):
+    values = (values > 1).astype(float) if share else values
+    looked_at = worst_slices._looked_at(masks, np.array([0, 1, 1]), 200)
+    tested = worst_slices._tested(looked_at, values, share, None, 200)
+    for conditions, count, statistic in zip(looked_at.conditions, looked_at.examples, tested.statistics, strict=True):
         inside = np.logical_and.reduce([masks[each] for each in conditions])
-        expected = stats.ttest_ind(values[inside], values[~inside], equal_var=False, alternative="greater")
-        assert (count, damage) == (inside.sum(), pytest.approx(values[inside].mean()))
-        assert p_value == pytest.approx(expected.pvalue)
+        welch = stats.ttest_ind(values[inside], values[~inside], equal_var=False).statistic
+        pooled = (values[inside].mean() - values[~inside].mean()) / values.std(ddof=1)
+        pooled /= np.sqrt(1 / inside.sum() + 1 / (~inside).sum())
+        assert (count, statistic) == (inside.sum(), pytest.approx(pooled if share else welch))
+    assert looked_at.conditions == [(0,), (1,), (2,)], "of pairs none has 20, or they are of one column"
 
 
 def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
@@ -576,7 +597,7 @@ def test_groups_are_compared_by_calibrated_decisions_at_the_thresholds_that_were
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[Any] = []
-    monkeypatch.setattr(fairness, "compare", lambda *given: compared.append(given))
+    monkeypatch.setattr(fairness, "compare", lambda *given: compared.append(given[:-1]))
     random = np.random.default_rng(0)
     truth = random.random((60, 2)) < 0.5
     config = EvaluateConfig(groups="age", resamples=123)

@@ -275,10 +275,11 @@ def test_the_models_of_a_run_are_those_of_its_seeds_or_its_only_one(tmp_path: Pa
 GROUPS = {
     "column": "town",
     "compared": 3,
-    "correction": "Holm",
+    "correction": "a method",
+    "least_examples": 20,
     "rows": [
-        {"group": "Ulm", "examples": 50, "measure": "true_positive_rate", "value": 0.0, "rest": 0.5}
-        | {"difference": bounded(-0.5), "p_value": 0.001, "beyond_chance": True},
+        {"group": "Ulm", "examples": 50, "measure": "true_positive_rate", **bounded(0.0), "rest": 0.5}
+        | {"difference": bounded(-0.5), "p_value": 0.001, "beyond_chance": True, "few": True},
         {"group": "Ulm", "examples": 50, "measure": "precision", "value": None, "rest": 0.5, "difference": None},
     ],
     "largest_differences": {"true_positive_rate": 0.5, "precision": None, "accuracy": 0.0},
@@ -290,14 +291,16 @@ def test_groups_and_slices_are_shown_with_what_they_are_compared_with() -> None:
     found: dict[str, Any] = {
         "slices": [bounded(0.5, slice="a", examples=9, rest=0.75, p_value=0.2, beyond_chance=False)]
     }
-    found |= {"looked_at": 1234, "least_examples": 20, "correction": "Holm", "columns_left_out": ["a", "b"]}
+    found |= {"looked_at": 1234, "least_examples": 20, "correction": "method", "columns_left_out": ["a", "b"]}
+    found |= {"found_from": {"difference": 0.0123456, "examples": 2100, "power": 0.8}}
     test = {"groups": GROUPS, "worst_slices": found}
     one = facts(report={"splits": {"test": test}})
     made = evaluation.groups(one)
     assert [(row["measure"], row["value"], row["rest"]) for row in made["rows"]] == [
-        ("true positive rate", "0.0000", "0.5000")
+        ("true positive rate", "0.0000 [-0.1000, 0.1000]", "0.5000")
     ]
-    assert made["rows"][0]["chance"] == "beyond chance, p = 0.001" and made["rows"][0]["beyond"] is True
+    assert made["few"] and made["rows"][0]["chance"] == "beyond chance, p = 0.001, of few"
+    assert made["rows"][0]["beyond"] is True
     assert made["largest"] == [("true positive rate", "0.5000")] and made["too_small"] == "Hof (1,234), Ulm (3)"
     shown = evaluation.worst_slices(one)
     assert shown["rows"] == [
@@ -305,15 +308,16 @@ def test_groups_and_slices_are_shown_with_what_they_are_compared_with() -> None:
         | {"chance": "may be chance, p = 0.2", "beyond": False}
     ]
     said = "1,234 slices of at least 20 examples were looked at; without a, b, which differ within an example"
-    assert shown["looked_at"] == f"{said}; p-values by Holm's method"
+    found_from = "a slice of 2,100 that is worse than all others by 0.01235 is found in 80 of 100 cases"
+    assert shown["looked_at"] == f"{said}; p-values by a method; {found_from}, a smaller difference less often"
     assert list(report_lines({"primary": {"metric": "macro_f1"}, "splits": {"test": test}})) == [
         ("slices", shown["looked_at"]),
         ("", "a: macro f1 0.5000 [0.4000, 0.6000] of 9; may be chance, p = 0.2"),
-        ("groups", "by town, each against all others; 3 comparisons, p-values by Holm's method"),
+        ("groups", "by town, each against all others; 3 comparisons, p-values by a method"),
         (
             "",
-            "Ulm: true positive rate 0.0000, others 0.5000; difference -0.5000 [-0.6000, -0.4000]; "
-            "beyond chance, p = 0.001",
+            "Ulm: true positive rate 0.0000 [-0.1000, 0.1000], others 0.5000; "
+            "difference -0.5000 [-0.6000, -0.4000]; beyond chance, p = 0.001, of few",
         ),
     ]
     assert evaluation.groups(facts(report={"splits": {"test": {}}})) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -261,3 +262,20 @@ def test_what_does_not_fit_is_refused() -> None:
         with pytest.raises(Refused, match="pairs are made of two inputs of type text"):
             needs.check_snapshot(features, PAIRS)
     needs.check_snapshot({"question": text, "answer": text}, PAIRS)
+
+
+def test_a_split_without_a_scored_byte_is_refused_and_no_division_by_0(
+    pairs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = SnapshotSplit(pairs[1], pairs[0], "test")
+    documents = split.documents()
+    monkeypatch.setattr(split, "documents", lambda: replace(documents, contents=[b""] * len(documents.contents)))
+    with pytest.raises(Failed, match="split test: none of .* files has a byte that is scored"):
+        make_judge("language_model", split, EvaluateConfig(), None)
+
+
+def test_files_of_which_nothing_is_scored_are_no_slice_of_their_own(pairs: tuple[Path, Path]) -> None:
+    judge = make_judge("language_model", SnapshotSplit(pairs[1], pairs[0], "test"), EvaluateConfig(), None)
+    predictions = judge.predictions({"nats": np.ones((open_snapshot(pairs[1]).counts["test"], BLOCK), np.float32)})
+    assert (predictions.bytes == 0).any() and judge.slices(predictions)
+    assert all(predictions.bytes[mask].sum() > 0 for mask in judge.slices(predictions).values())

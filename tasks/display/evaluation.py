@@ -49,11 +49,11 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for row in found["slices"]:
             yield "", f"{row['slice']}: {metric} {ends(row)} of {row['examples']:,}; {chance(row)}"
     if (groups := test.get("groups")) is not None:
-        correction = f"{groups['compared']:,} comparisons, p-values by {groups['correction']}'s method"
+        correction = f"{groups['compared']:,} comparisons, p-values by {groups['correction']}"
         yield "groups", f"by {groups['column']}, each against all others; {correction}"
         for row in groups["rows"]:
             if row["value"] is not None:
-                values = f"{row['measure'].replace('_', ' ')} {row['value']:.4f}, others {row['rest']:.4f}"
+                values = f"{row['measure'].replace('_', ' ')} {ends(row)}, others {row['rest']:.4f}"
                 yield "", f"{row['group']}: {values}; difference {ends(row['difference'])}; {chance(row)}"
     for number, row in enumerate(test.get("robustness", ())):
         yield "" if number else "probes", f"{row['probe']}: {metric} {row['value']:.4f}, drop {ends(row['drop'])}"
@@ -83,11 +83,20 @@ def looked_at(found: dict[str, Any]) -> str:
     counted = f"{found['looked_at']:,} slices of at least {found['least_examples']} examples were looked at"
     left_out = ", ".join(found.get("columns_left_out", ()))
     differing = f"; without {left_out}, which differ within an example" if left_out else ""
-    return f"{counted}{differing}; p-values by {found['correction']}'s method"
+    return f"{counted}{differing}; p-values by a {found['correction']}{found_from(found['found_from'])}"
+
+
+def found_from(found: dict[str, Any] | None) -> str:
+    """Return how much worse a slice must be to be found, as text; empty where none was tested."""
+    if found is None:
+        return ""
+    slice_ = f"a slice of {found['examples']:,} that is worse than all others by {found['difference']:.4g}"
+    return f"; {slice_} is found in {100 * found['power']:.0f} of 100 cases, a smaller difference less often"
 
 
 def chance(row: dict[str, Any]) -> str:
-    """Return an adjusted p-value in words; empty where there is none."""
+    """Return an adjusted p-value in words, and whether few examples decide."""
+    few = ", of few" if row.get("few") else ""
     if row.get("p_value") is None:
-        return "no test"
-    return f"{'beyond chance' if row['beyond_chance'] else 'may be chance'}, p = {row['p_value']:.3g}"
+        return f"no test{few}"
+    return f"{'beyond chance' if row['beyond_chance'] else 'may be chance'}, p = {row['p_value']:.3g}{few}"

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.data.text import Codec
+from tasks.errors import Failed
 from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
@@ -91,6 +92,9 @@ class Judge:
         self.outputs = output_size(split.features)
         self.bos = int(split.features[TOKENS]["bos"])
         self.documents = split.documents()
+        if not any(self.documents.contents):
+            saw, rule = f"none of {len(self.documents.keys)} files has a byte that is scored", "bits are per byte"
+            raise Failed(f"split {split.name}", saw, rule, "raise snapshot.block, shorten the prompts or add data")
         targets = np.asarray(self.tokens[:])[:, 1:]
         self.scored = (self.documents.of_targets >= 0) & (
             np.asarray(split.arrays[SCORED][:])[:, 1:] > 0 if SCORED in split.features else targets != self.bos
@@ -173,12 +177,13 @@ class Judge:
         }
 
     def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return masks of the files of each top folder, and of the quartiles of file size."""
+        """Return masks of the files of each top folder, and of the quartiles of file size, where a byte is scored."""
         folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
-        names = sorted(set(folders.tolist()) - {""})
-        return {f"folder {name}": folders == name for name in names} | quarters(
-            predictions.bytes, "{} bytes".format, ",.0f"
-        )
+        scored = {folder for folder, content in zip(folders.tolist(), self.documents.contents, strict=True) if content}
+        by_size = quarters(predictions.bytes, "{} bytes".format, ",.0f")
+        return {f"folder {name}": folders == name for name in sorted(scored - {""})} | {
+            name: mask for name, mask in by_size.items() if predictions.bytes[mask].any()
+        }
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot bits per byte by file size, and nats by position in the row."""

@@ -43,12 +43,14 @@ class Predictions(multilabel.Predictions):
         starts = np.flatnonzero(another)
         rank = np.arange(len(rows)) - starts[np.cumsum(another) - 1] + 1
         tied = np.cumsum(another | np.concatenate([[True], scores[1:] != scores[:-1]])) - 1
-        last = np.zeros(tied[-1] + 1, np.int64)
-        np.maximum.at(last, tied, rank)
+        before = rank[np.searchsorted(tied, tied)] - 1
         discount = np.where(rank <= self.at, 1 / np.log2(rank + 1), 0.0)
         mean_discount = np.bincount(tied, discount) / np.bincount(tied)
         relevant = self.truth[rows, 0].astype(np.float64)
-        return Ranked(rows, query, starts, relevant, last[tied], mean_discount[tied])
+        irrelevant = np.bincount(tied, 1 - relevant).astype(np.int64)[tied]
+        found = np.bincount(tied, relevant).astype(np.int64)[tied]
+        in_time = np.clip(self.at - before - irrelevant, 0, found) / np.maximum(found, 1)
+        return Ranked(rows, query, starts, relevant, before + irrelevant + 1, in_time, mean_discount[tied])
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class Ranked:
     starts: npt.NDArray[np.int64]
     relevant: Floats
     rank: npt.NDArray[np.int64]
-    """From 1; of equal scores the last one."""
+    """From 1: of the first relevant document of equal scores, where the irrelevant ones of them come first."""
+    in_time: Floats
+    """The share of the relevant documents of equal scores that is among the first `at`, where irrelevant ones come
+    first."""
     discount: Floats
     """What a relevant document gains at its rank; of equal scores the mean."""
 
@@ -82,15 +87,22 @@ def ndcg(predictions: Predictions) -> Floats:
 
 
 def reciprocal_rank(predictions: Predictions) -> Floats:
-    """Return one divided by the rank of the first relevant document of each query, [queries, 1]."""
+    """Return one divided by the rank of the first relevant document of each query, [queries, 1].
+
+    Of equal scores it is that of the worst order, in which the irrelevant documents come first (McSherry and Najork,
+    ECIR 2008): one more than the documents that score higher and the irrelevant ones that score the same.
+    """
     ranked = predictions.ranked
     return np.maximum.reduceat(ranked.relevant / ranked.rank, ranked.starts)[:, None]
 
 
 def recall(predictions: Predictions) -> Floats:
-    """Return the share of each query's relevant documents that are among the first ones, [queries, 1]."""
+    """Return the share of each query's relevant documents that are among the first ones, [queries, 1].
+
+    Of equal scores it is that of the worst order, in which the irrelevant documents come first.
+    """
     ranked = predictions.ranked
-    found = ranked.sums(ranked.relevant * (ranked.rank <= predictions.at))
+    found = ranked.sums(ranked.relevant * ranked.in_time)
     return (found / ranked.sums(ranked.relevant))[:, None]
 
 

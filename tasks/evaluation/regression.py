@@ -24,6 +24,9 @@ from tasks.models.forward import Call
 SAME = 0.05
 """Two forms of a model agree on a number where they differ by less than this share of its standard deviation."""
 
+ROUNDING = 1e-12
+"""A variance of less than this share of the mean square is that of equal values, whose sums were rounded."""
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -50,10 +53,16 @@ def moments(predictions: Predictions) -> Floats:
 
 
 def explained(means: Floats) -> Floats:
-    """Return R squared [...] from means of `moments`, mean over targets."""
+    """Return R squared [...] from means of `moments`, mean over targets.
+
+    Of a target whose values are all equal it is 1 where no prediction is wrong, else 0, as scikit-learn's `r2_score`
+    has it; also in a resample of the examples.
+    """
     error, first, second = np.split(means, 3, axis=-1)
-    variance = np.maximum(second - first**2, 1e-30)
-    return (1 - error / variance).mean(axis=-1)
+    variance = second - first**2
+    varies = variance > ROUNDING * second
+    unexplained = np.divide(error, variance, out=np.where(error > 0, 1.0, 0.0), where=varies)
+    return (1 - unexplained).mean(axis=-1)
 
 
 LOSS = {"squared_error": squares, "absolute_error": absolute}
@@ -107,8 +116,10 @@ class Judge:
         return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """Return the outputs, rounded to multiples of `SAME` standard deviations of the target."""
-        return np.rint(kept["outputs"] / np.maximum(SAME * self.truth.std(axis=0), 1e-30))
+        """Return the outputs, rounded to multiples of `SAME` standard deviations of the target, of one whose values are
+        all equal to whole numbers."""
+        step = SAME * self.truth.std(axis=0)
+        return np.rint(kept["outputs"] / np.where(step > 0, step, 1.0))
 
     def binary(self, predictions: Predictions) -> dict[str, Binary]:
         """Return nothing: there are no yes-or-no decisions."""

@@ -60,7 +60,9 @@ def measured(
     if config.found:
         sign, of_each = 1 if higher else -1, example_columns(judge, frame)
         known = {name: features[name] for name in of_each.columns}
-        found = worst_slices.find(of_each, known, metric, contributions, sign, config.found, config.resamples)
+        found = worst_slices.find(
+            of_each, known, metric, contributions, sign, config.found, config.resamples, judge.units
+        )
         left_out = [name for name in columns.conditional(features) if name not in known]
         fields["worst_slices"] = found | ({"columns_left_out": left_out} if left_out else {})
     if config.groups is not None:
@@ -153,4 +155,4 @@ def _compared(
     if not decisions and metric.share:
         rates = {name: fairness.Rate(contributions[:, 0] > 0, np.ones(len(contributions), np.bool_))}
     values = {} if rates else {name: (metric, contributions)}
-    return fairness.compare(str(config.groups), groups, rates, values, config.resamples)
+    return fairness.compare(str(config.groups), groups, rates, values, config.resamples, judge.units)

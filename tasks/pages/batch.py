@@ -55,7 +55,7 @@ def picture(values: NDArray[np.uint8]) -> str:
 def _pixels(kind: str, values: NDArray[Any]) -> NDArray[np.uint8]:
     """Return an example as uint8 [height, width, 3]; a sound with time to the right and high bands above."""
     if kind == SOUND:
-        span = max(float(np.ptp(values)), 1e-9)
+        span = float(np.ptp(values)) or 1.0
         values = (255 * (values.T[::-1, :, None] - values.min()) / span).astype(np.uint8)
     return np.broadcast_to(values, (*values.shape[:2], 3)).astype(np.uint8)
 

@@ -96,7 +96,7 @@ def _middle(column: dict[str, Any]) -> str:
 def histogram(shares: dict[str, Any]) -> str:
     """Draw the shares of train as bars and those of test as a line, as SVG."""
     train, test = shares["shares"].get("train", []), shares["shares"].get("test", [])
-    top = max([*train, *test, 1e-9])
+    top = max([*train, *test], default=0.0) or 1.0
     width = WIDTH / max(len(train), 1)
     bars = "".join(
         f'<rect x="{number * width + 0.5:.1f}" y="{HEIGHT * (1 - share / top):.1f}" width="{width - 1:.1f}" '

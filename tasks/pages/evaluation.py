@@ -85,7 +85,7 @@ def groups(facts: Facts) -> dict[str, Any]:
         return {}
     rows = [
         {"group": row["group"], "examples": row["examples"], "measure": row["measure"].replace("_", " ")}
-        | {"value": f"{row['value']:.4f}", "rest": f"{row['rest']:.4f}", "difference": ends(row["difference"])}
+        | {"value": ends(row), "rest": f"{row['rest']:.4f}", "difference": ends(row["difference"])}
         | {"chance": chance(row), "beyond": row.get("beyond_chance", False)}
         for row in compared["rows"]
         if row["value"] is not None
@@ -94,7 +94,8 @@ def groups(facts: Facts) -> dict[str, Any]:
         (name.replace("_", " "), f"{value:.4f}") for name, value in compared["largest_differences"].items() if value
     ]
     too_small = ", ".join(f"{name} ({count:,})" for name, count in compared["too_small"].items())
-    return {**compared, "rows": rows, "largest": largest, "too_small": too_small}
+    few = any(row.get("few") for row in compared["rows"])
+    return {**compared, "rows": rows, "largest": largest, "too_small": too_small, "few": few}
 
 
 def robustness(facts: Facts) -> list[dict[str, Any]]:

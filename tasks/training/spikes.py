@@ -42,7 +42,8 @@ class Spikes:
         """Return the first step of a call from `step` on that spikes; the losses before it are remembered."""
         if self.config is None:
             return None
-        losses = call.sums["loss"] / np.maximum(call.sums["weight"], 1e-9)
+        weights = call.sums["weight"]
+        losses = np.divide(call.sums["loss"], weights, out=np.zeros_like(call.sums["loss"]), where=weights > 0)
         for number, (loss, finite) in enumerate(zip(losses.tolist(), call.finite.tolist(), strict=True)):
             highest = max(self.recent) if len(self.recent) == self.config.window else None
             if not finite or (highest is not None and loss > self._limit(highest)):

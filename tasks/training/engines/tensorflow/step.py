@@ -103,7 +103,7 @@ class Step:
         """
         names = self.sum_names
         totals, gradients = dict(zip(names, reduced, strict=False)), reduced[len(names) :]
-        gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
+        gradients = [tf.math.divide_no_nan(gradient, totals["weight"]) for gradient in gradients]
         scale = self.optimizer.scale_loss(tf.constant(1.0))
         # after the all-reduce: before it, the norm would be that of a slice
         half_squares = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])

@@ -1,0 +1,208 @@
+"""Many tests at once: what of them is beyond chance where the largest of many statistics is some way off by chance.
+
+Westfall and Young, Resampling-Based Multiple Testing (1993): the largest statistic of all tests is drawn again and
+again where nothing differs, so that what the tests share counts, as overlapping slices do. Where examples are
+independent, their values are permuted (exact where values do not depend on the slices). Where several examples are of
+one unit, the signs of the units' scores are drawn: the wild cluster bootstrap of Cameron, Gelbach and Miller (Review of
+Economics and Statistics 90, 2008), with the hypothesis imposed and Rademacher's weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tasks.evaluation.intervals import LEVEL
+from tasks.evaluation.units import Floats
+
+SEED = 0
+
+MAX_VALUES = 4_000_000
+"""Values that are drawn at once, of examples or of statistics; bounds the memory."""
+
+ROUNDING = 1e-9
+"""Statistics and errors that differ by less than this share are equal: their sums were in another order."""
+
+PERMUTED, FLIPPED = "step-down permutation test of the maximum", "step-down sign-flip test of the maximum, over units"
+"""Methods of the p-values, by their names in the report."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Tests of differences between the examples inside and outside of each of M slices."""
+
+    statistics: Floats
+    """Differences by their standard errors, float64 [M]; 0 where nothing varies."""
+    errors: Floats
+    """Standard errors of the differences, float64 [M], in units of the values."""
+    p_values: Floats
+    """Adjusted for all M by the step-down method, float64 [M]; at least 1 / (resamples + 1)."""
+    critical: float
+    """The `LEVEL` quantile of the largest statistic where nothing differs."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What each of U units adds to n (1 - n / N) times the difference of each of M slices of n of N examples."""
+
+    inside: sparse.csr_matrix
+    """Sums of the centred values of the unit's examples in the slice, float64 [M, U]."""
+    whole: Floats
+    """Sums of the centred values of all of the unit's examples, float64 [U]."""
+    examples: Floats
+    """Examples of each slice, float64 [M]."""
+    total: int
+    """N, all examples."""
+
+    @property
+    def shares(self) -> Floats:
+        """The share of all examples that is in each slice, float64 [M]."""
+        return self.examples / self.total
+
+    def sums(self, weights: Floats) -> Floats:
+        """Return the sums of the scores times weights [U, B] of the units, float64 [M, B]."""
+        sums: Floats = self.inside @ weights - self.shares[:, None] * (self.whole @ weights)
+        return sums
+
+    def squares(self) -> Floats:
+        """Return the sums of the squares of the scores, float64 [M]."""
+        own = np.asarray(self.inside.multiply(self.inside).sum(axis=1)).ravel()
+        between = self.inside @ self.whole
+        squares: Floats = own - 2 * self.shares * between + self.shares**2 * (self.whole**2).sum()
+        return np.maximum(squares, 0.0)
+
+
+def holm(p_values: Floats) -> Floats:
+    """Return p-values adjusted by Holm's method (Scandinavian Journal of Statistics 6, 1979), float64 [M].
+
+    It holds for tests of any dependence.
+    """
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(len(p_values), 0, -1)
+    adjusted = np.empty_like(p_values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)
+    return adjusted
+
+
+def scores(
+    members: sparse.csr_matrix, values: Floats, units: npt.NDArray[np.int64], among: npt.NDArray[np.bool_]
+) -> Scores:
+    """Return the scores of the units that have examples `among`.
+
+    Args:
+        members: 1 where an example is in a slice, float64 [M, N]; sparse.
+        values: float64 [N].
+        units: the number of the unit of each example, int64 [N].
+        among: the examples that count, bool [N].
+    """
+    numbers, units = np.unique(units, return_inverse=True)
+    centred, count = values[among] - values[among].mean(), int(among.sum())
+    of_unit = sparse.csr_matrix((centred, (np.arange(count), units[among])), (count, len(numbers)))
+    inside = members[:, among]
+    counts = np.asarray(inside.sum(axis=1)).ravel()
+    whole = np.bincount(units[among], centred, len(numbers)).astype(np.float64)
+    return Scores((inside @ of_unit).tocsr(), whole, counts, count)
+
+
+def flipped(parts: list[Scores], two_sided: npt.NDArray[np.bool_], resamples: int) -> Tested:
+    """Test the differences of all slices of all parts together by drawing the signs of the units' scores.
+
+    Args:
+        parts: scores with the same units; their slices follow one another, M in all.
+        two_sided: whether the slice may differ in either direction, bool [M]; others may be higher alone.
+        resamples: how often signs are drawn.
+    """
+    units = len(parts[0].whole)
+    spread = np.sqrt(np.concatenate([each.squares() for each in parts]))
+    examples = np.concatenate([each.examples * (1 - each.shares) for each in parts])
+
+    def statistics(weights: Floats) -> Floats:
+        sums = np.concatenate([each.sums(weights) for each in parts])
+        return _by(sums, spread[:, None])
+
+    random = np.random.default_rng(SEED)
+    draws = (
+        statistics(random.choice([-1.0, 1.0], (units, count))) for count in _blocks(resamples, max(units, len(spread)))
+    )
+    return _stepped_down(statistics(np.ones((units, 1)))[:, 0], spread / examples, two_sided, draws)
+
+
+def permuted(
+    members: sparse.csr_matrix, values: Floats, two_sided: npt.NDArray[np.bool_], share: bool, resamples: int
+) -> Tested:
+    """Test the differences of all slices together by permuting the values of independent examples.
+
+    The statistic of values 0 or 1 has the variance of all of them, that of others the variances inside and outside
+    (Welch, Biometrika 34, 1947), so that slices whose values only vary more do not count (Janssen, Statistics and
+    Probability Letters 36, 1997), and few large values hide no slice. Where neither varies it is that of all.
+
+    Args:
+        members: 1 where an example is in a slice, float64 [M, N]; sparse; of at least 2 of N examples, and not of the
+            last 2.
+        values: float64 [N].
+        two_sided: whether the slice may differ in either direction, bool [M]; others may be higher alone.
+        share: whether values are 0 or 1.
+        resamples: how often values are permuted.
+    """
+    total, centred = len(values), values - values.mean()
+    inside = np.asarray(members.sum(axis=1)).ravel()[:, None]
+    outside, square = total - inside, float((centred**2).sum())
+
+    def differences(drawn: Floats) -> tuple[Floats, Floats]:
+        """Return differences and their standard errors, float64 [M, B], of centred values [N, B]."""
+        sums = members @ drawn
+        difference, of_all = sums / inside + sums / outside, square / (total - 1) * (1 / inside + 1 / outside)
+        if share:
+            return difference, np.sqrt(of_all)
+        squares = members @ drawn**2
+        inner = (squares - sums**2 / inside) / (inside - 1) / inside
+        outer = (square - squares - sums**2 / outside) / (outside - 1) / outside
+        return difference, np.sqrt(np.where(inner + outer > ROUNDING * of_all, inner + outer, of_all))
+
+    random = np.random.default_rng(SEED)
+    draws = (
+        _by(*differences(random.permuted(np.tile(centred, (count, 1)), axis=1).T.copy()))
+        for count in _blocks(resamples, max(total, len(inside)))
+    )
+    difference, error = differences(centred[:, None])
+    return _stepped_down(_by(difference, error)[:, 0], np.broadcast_to(error, difference.shape)[:, 0], two_sided, draws)
+
+
+def _by(differences: Floats, errors: Floats) -> Floats:
+    """Return differences by their standard errors, 0 where nothing varies."""
+    errors = np.broadcast_to(errors, differences.shape)
+    return np.divide(differences, errors, out=np.zeros_like(differences), where=errors > 0)
+
+
+def _blocks(resamples: int, values: int) -> Iterator[int]:
+    """Yield how many of the draws are made at once, of so many values each."""
+    size = max(1, MAX_VALUES // values)
+    for start in range(0, resamples, size):
+        yield min(size, resamples - start)
+
+
+def _stepped_down(
+    statistics: Floats, errors: Floats, two_sided: npt.NDArray[np.bool_], draws: Iterator[Floats]
+) -> Tested:
+    """Return p-values from statistics [M] and from draws [M, B] of them where nothing differs.
+
+    That of a slice is the share of draws whose largest statistic, among slices with no larger one than its own, is as
+    large (Westfall and Young, 1993, algorithm 2.8, of statistics).
+    """
+    seen = np.where(two_sided, np.abs(statistics), statistics)
+    order = np.argsort(-seen, kind="stable")
+    least = seen[order] - ROUNDING * np.abs(seen[order])
+    reached, largest = np.zeros(len(seen)), list[Floats]()
+    for drawn in draws:
+        sides = np.where(two_sided[:, None], np.abs(drawn), drawn)[order]
+        ahead = np.maximum.accumulate(sides[::-1], axis=0)[::-1]
+        reached += (ahead >= least[:, None]).sum(axis=1)
+        largest.append(ahead[0])
+    everything = np.concatenate(largest)
+    adjusted = np.empty_like(seen)
+    adjusted[order] = np.maximum.accumulate((1 + reached) / (1 + len(everything)))
+    return Tested(statistics, errors, adjusted, float(np.quantile(everything, LEVEL)))
