@@ -28,9 +28,9 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     from tasks.training.seeds import name_of, seed_of
 
     if config.seeds == 1:
-        return train_one(examples, model, config, seed)
+        return train_one(examples, model, config, seed, evaluate)
     trained = {
-        name_of(number): train_one(examples, model, config.alone, seed_of(seed, number), name_of(number))
+        name_of(number): train_one(examples, model, config.alone, seed_of(seed, number), evaluate, name_of(number))
         for number in range(config.seeds)
     }
     records = parent_of(examples, "records", Records)
@@ -43,17 +43,25 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     )
 
 
-def train_one(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int, name: str | None = None) -> Model:
+def train_one(
+    examples: Snapshot,
+    model: ModelConfig,
+    config: TrainConfig,
+    seed: int,
+    evaluate: EvaluateConfig,
+    name: str | None = None,
+) -> Model:
     """Return the model of one training; of several the one of this name."""
     from tasks.data.needs import check_training
 
-    base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
+    base = base_model(config, {"model": model, "train": config, "seed": seed}, examples, evaluate)
     start = initial_model(config)
-    arguments = (examples, model, config, seed, base, start)
+    records = parent_of(examples, "records", Records)
+    arguments = (examples, model, config, seed, base, start, records, evaluate)
     return run_stage(
         "train",
         Model,
-        identities.model(examples, model, config, seed, base, start),
+        identities.model(examples, model, config, seed, base, start, evaluate),
         work=f"tasks.training.fit:{'fit' if name is None else 'fit_named'}",
         arguments=arguments if name is None else (name, *arguments),
         name=name,

@@ -30,8 +30,11 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/metrics.py",
-        "        if units is not None:\n            return super().estimate(contributions, units)\n        return Counted(",
-        "        return Counted(",
+        (
+            "        if units is not None:\n            return super().estimate(contributions, units)\n"
+            "        return Counted(round(float(contributions.sum())), len(contributions))\n"
+        ),
+        "        return Counted(round(float(contributions.sum())), len(contributions))\n",
         "test_evaluate_estimates.py",
         "The interval of an accuracy takes the rows of a group for independent ones.",
     ),
@@ -197,8 +200,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/train.py",
-        "train_one(examples, model, config.alone, seed_of(seed, number), name_of(number))",
-        "train_one(examples, model, config.alone, seed, name_of(number))",
+        "train_one(examples, model, config.alone, seed_of(seed, number), evaluate, name_of(number))",
+        "train_one(examples, model, config.alone, seed, evaluate, name_of(number))",
         "test_run_verbs.py::test_each_of_several_trainings_has_a_seed_of_its_own",
         (
             "train.seeds: 5 is one training five times (the same digest): the interval over seeds has no "
@@ -1188,8 +1191,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/best_weights.py",
-        "value < best[0] - delta)",
-        "value <= best[0] - delta)",
+        "[values[0] + delta, *values[1:]] < best)",
+        "[values[0] + delta, *values[1:]] <= best)",
         "test_train_decides.py",
         (
             "With delta 0 a score that stays the same counts as better: early stopping waits for ever on a "
@@ -1289,8 +1292,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/scoring.py",
-        "            return plain(batch, outputs).sums(), first(outputs)\n",
-        "            return objective(batch, outputs).sums(), first(outputs)\n",
+        "            return plain(batch, outputs).sums(), outputs if whole else first(outputs)\n",
+        "            return objective(batch, outputs).sums(), outputs if whole else first(outputs)\n",
         "test_train_options.py test_train_losses.py",
         (
             "With label smoothing or class weights the validation loss has them too, so that select: best "
@@ -2720,8 +2723,8 @@ SECOND = [
     ),
     Mutation(
         "tasks/training/best_weights.py",
-        '(state["watched"], state["waited"]) if ends',
-        '(state["watched"], 0) if ends',
+        '(state["awaited"], state["waited"]) if ends',
+        '(state["awaited"], 0) if ends',
         "test_train_curves.py test_train_decides.py test_train_checkpoints.py test_train_ends_and_continues.py",
         (
             "A training with early stopping that was killed and resumed ends later than an uninterrupted one"
@@ -4276,7 +4279,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/stage/identities.py",
-        "[*model_files(config), *init_files(train.init), *loss_files(train)]",
+        "[*model_files(config), *init_files(train.init), *loss_files(train), *own_metrics]",
         "[*model_files(config), *init_files(train.init)]",
         (
             "test_config_reaches.py test_golden_digests.py test_store_questions.py test_model_import.py"

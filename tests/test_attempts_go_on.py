@@ -258,7 +258,7 @@ LOSSES = [1.0, 0.8, 0.9, 0.79, 0.5, 0.6, 0.55, 0.58, 0.57]
 
 def waits(best: BestWeights, losses: list[float], first: int) -> list[bool]:
     return [
-        best.update({"loss": loss}, lambda n=number: {"w": np.array(n)}, ("loss", False))  # type: ignore[misc]
+        best.update({"loss": loss}, lambda n=number: {"w": np.array(n)})  # type: ignore[misc]
         for number, loss in enumerate(losses, first)
     ]
 

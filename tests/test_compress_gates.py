@@ -19,7 +19,7 @@ from tasks.config.load import validate
 from tasks.config.task import TASKS
 from tasks.errors import Refused
 from tasks.evaluation import multilabel
-from tasks.evaluation.estimates import Paired, tango
+from tasks.evaluation.differences import Paired, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio
 from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import decide

@@ -494,7 +494,7 @@ def test_how_an_evaluation_counts_reaches_the_variants_too() -> None:
         return [each.config for each in variants(model, snapshot, sections)]
 
     sections = leaf.whole(leaf.owner)
-    for name, value in (("resamples", 500), ("bins", 3), ("at", 3)):
+    for name, value in (("primary", "loss"), ("bins", 3), ("at", 3)):
         other = {**sections, "evaluate": sections["evaluate"].model_copy(update={name: value})}
         assert variant(other) != variant(sections)
 

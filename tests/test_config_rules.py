@@ -875,13 +875,6 @@ RULES: list[Rule] = [
             "{recall_at_false_positive_rate: 0.1}",
         ],
     ),
-    (
-        EvaluateConfig,
-        "positive",
-        "is ignored without threshold and groups",
-        ["{positive: a}"],
-        ["{}", "{positive: a, threshold: {maximize: f1}}", "{positive: a, groups: b}"],
-    ),
     # gates, compress, export
     (
         AbsoluteGate,
@@ -1350,19 +1343,6 @@ RULES: list[Rule] = [
             "{compress: {methods: [], search: {trials: 1}, want: {bytes: 9}}, export: {formats: [saved_model]}}",
         ],
     ),
-    (
-        Config,
-        "evaluate.at",
-        "models of several seeds are compared up to rank 10",
-        [
-            f"{{model: {{kind: mlp, task: ranking}}, train: {{steps: 9, seeds: 2}}, evaluate: {{at: {rank}}}}}"
-            for rank in (9, 11)
-        ],
-        [
-            "{model: {kind: mlp, task: ranking}, train: {steps: 9, seeds: 2}, evaluate: {at: 10}}",
-            "{model: {kind: mlp, task: ranking}, train: {steps: 9, seeds: 1}, evaluate: {at: 9}}",
-        ],
-    ),
     *[
         (Config, field, says, [f"{{{refused}}}"], [f"{{{accepted}}}"])
         for field, says, refused, accepted in [
@@ -1717,11 +1697,11 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "fit",
         "tune.direction",
         "loss is better where it is lower",
-        [("{metric: loss, direction: maximize}", "classification"), ("{direction: maximize}", "anomaly")],
+        [("{metric: loss, direction: maximize}", ("accuracy", True)), ("{direction: maximize}", ("loss", False))],
         [
-            ("{metric: loss, direction: minimize}", "classification"),
-            ("{metric: loss}", "classification"),
-            ("{direction: minimize}", "anomaly"),
+            ("{metric: loss, direction: minimize}", ("accuracy", True)),
+            ("{metric: loss}", ("accuracy", True)),
+            ("{direction: minimize}", ("loss", False)),
         ],
     ),
     (
@@ -1729,8 +1709,8 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "fit",
         "tune.direction",
         "accuracy is better where it is higher",
-        [("{direction: minimize}", "classification")],
-        [("{direction: maximize}", "classification"), ("{}", "classification")],
+        [("{direction: minimize}", ("accuracy", True))],
+        [("{direction: maximize}", ("accuracy", True)), ("{}", ("accuracy", True))],
     ),
     (
         TrainConfig,
@@ -1770,7 +1750,7 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "fit",
         "evaluate.metrics",
         "the metrics of classification are",
-        [("{metrics: [rmse]}", "classification"), ("{metrics: [loss, macro_f1]}", "classification")],
+        [("{metrics: [rmse]}", "classification"), ("{metrics: [loss, micro_f1]}", "classification")],
         [("{metrics: [loss, accuracy]}", "classification"), ("{metrics: []}", "classification")],
     ),
     (
@@ -1840,7 +1820,7 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "is no metric of classification",
         [
             (f"{{metric: {name}, at_most: 1}}", "classification", True, "gates.0")
-            for name in ("rmse", "latency", "macro_f1")
+            for name in ("rmse", "latency", "micro_f1")
         ],
         [
             *(

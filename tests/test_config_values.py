@@ -145,15 +145,41 @@ def test_a_study_ends_at_its_trials_or_with_its_grid() -> None:
 
 
 def test_a_study_is_judged_in_the_direction_of_its_metric() -> None:
-    tune = TuneConfig(space=SPACE, trials=1)
-    assert tune.judged_by("classification") == ("accuracy", True)
-    assert tune.judged_by("regression") == ("squared_error", False)
-    assert TuneConfig(space=SPACE, trials=1, metric="loss").judged_by("classification") == ("loss", False)
-    TuneConfig(space=SPACE, trials=1, direction="maximize").fit("classification")
-    TuneConfig(space=SPACE, trials=1, direction="minimize").fit("regression")
-    for task, direction in (("classification", "minimize"), ("regression", "maximize"), ("anomaly", "maximize")):
+    tune, accuracy, error = TuneConfig(space=SPACE, trials=1), ("accuracy", True), ("squared_error", False)
+    assert tune.judged_by(accuracy) == accuracy and tune.judged_by(error) == error
+    assert TuneConfig(space=SPACE, trials=1, metric="loss").judged_by(accuracy) == ("loss", False)
+    TuneConfig(space=SPACE, trials=1, direction="maximize").fit(accuracy)
+    TuneConfig(space=SPACE, trials=1, direction="minimize").fit(error)
+    for watched, direction in ((accuracy, "minimize"), (error, "maximize")):
         with pytest.raises(Conflict, match="leave it out, or use"):
-            TuneConfig(space=SPACE, trials=1, direction=direction).fit(task)  # type: ignore[arg-type]
+            TuneConfig(space=SPACE, trials=1, direction=direction).fit(watched)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("task", "evaluate", "watched"),
+    [
+        ("classification", {}, ("accuracy", True)),
+        ("classification", {"primary": "f1"}, ("f1", True)),
+        ("classification", {"primary": "loss"}, ("loss", False)),
+        ("regression", {}, ("squared_error", False)),
+        ("regression", {"primary": "r2"}, ("r2", True)),
+        ("regression", {"primary": "mae"}, ("mae", False)),
+        ("multilabel", {}, ("macro_f1", True)),
+        ("anomaly", {}, ("average_precision", True)),
+        ("classification", {"primary": "cost", "own_metrics": {"cost": "a:b"}}, ("cost", True)),
+        (
+            "classification",
+            {"primary": "cost", "own_metrics": {"cost": "a:b"}, "lower_is_better": ["cost"]},
+            ("cost", False),
+        ),
+    ],
+)
+def test_evaluations_decide_by_the_primary_metric_or_a_mean_that_stands_for_it(
+    task: str, evaluate: dict[str, Any], watched: tuple[str, bool]
+) -> None:
+    values = {"name": "n", "model": {"kind": "mlp", "task": task}, "train": {"steps": 9}, "evaluate": evaluate}
+    config = Config.model_validate({**values, "snapshot": {"kind": "table"}})
+    assert config.watched == watched
 
 
 def test_a_pruner_begins_before_the_longest_trial_ends() -> None:
@@ -335,7 +361,7 @@ def test_gates_say_what_they_judge_and_refuse_what_no_report_has() -> None:
 
 
 def test_each_task_is_judged_by_its_first_metric_in_its_direction() -> None:
-    assert {name: task.primary for name, task in TASKS.items()} == {
+    assert {name: EvaluateConfig().primary_of(name) for name in TASKS} == {
         "classification": ("accuracy", True),
         "multilabel": ("macro_f1", True),
         "anomaly": ("average_precision", True),

@@ -10,7 +10,8 @@ import pytest
 from scipy import optimize, stats
 
 from tasks.evaluation import estimates, ordering, thresholds
-from tasks.evaluation.estimates import Bounded, Counted, Estimate, Paired, PairedShares, Skewed, tango
+from tasks.evaluation.differences import Paired, PairedShares, tango
+from tasks.evaluation.estimates import Bounded, Counted, Estimate, Skewed
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Means, Metric, Order, Score, Share, mean, ratio, root, shape, worth
 from tasks.evaluation.noninferiority import at_most, loss

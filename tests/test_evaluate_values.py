@@ -17,7 +17,7 @@ from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import language_model, multilabel, pictures, regression
-from tasks.evaluation.estimates import tango
+from tasks.evaluation.differences import tango
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import mean, ratio
 

@@ -300,7 +300,7 @@ def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: py
     }
     extents = np.array([1.0, 1.0, 0.5])
     judge = SimpleNamespace(
-        metrics=metrics, predictions=lambda kept: kept, examples=3, extents=lambda predictions: extents
+        metrics=metrics, predictions=lambda kept: kept, examples=3, extents=lambda predictions: extents, units=None
     )
     monkeypatch.setattr(score, "read_transform", lambda folder: {"loss": "mae"})
     monkeypatch.setattr(score, "RecordsReader", lambda path: SimpleNamespace(counts={"test": 3, "train": 0}))

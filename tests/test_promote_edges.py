@@ -12,7 +12,7 @@ from scipy import stats
 
 from tasks.config.gates import CompressGate
 from tasks.evaluation.baselines.comparing import BesideBaseline
-from tasks.evaluation.estimates import Paired, PairedShares, tango
+from tasks.evaluation.differences import Paired, PairedShares, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, Ratio, Verdict, promotion, with_gates
 from tasks.evaluation.gates import latency as judge_latency
 from tasks.evaluation.gating import Subject, find

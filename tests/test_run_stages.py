@@ -145,10 +145,11 @@ def test_a_variant_is_that_of_all_that_it_is_judged_and_made_by() -> None:
         variant(quantised, FLOAT_FILE),
         variant(quantised, ANOTHER),
         variant(config=CompressConfig(max_difference=0.5)),
-        variant(resamples=123),
         variant(bins=7),
+        variant(primary="f1"),
+        variant(positive="b"),
     ]
-    assert len(set(digests)) == len(digests)
+    assert len(set(digests)) == len(digests) and variant(resamples=123) == digests[0]
     gated = CompressConfig.model_validate({"gates": [{"kind": "float", "max_loss": 0.005}]})
     assert variant(quantised, config=gated) == variant(quantised), "it does not read the limit"
     assert variant(selective, config=gated) != variant(selective), "and this one does"
@@ -159,7 +160,7 @@ def test_a_judgement_is_that_of_the_report_the_settings_and_the_variants() -> No
         config = CompressConfig(undecided=more.pop("undecided", "keep"))
         return digest_of(identities.judgement(variants, report, config, EVALUATE.model_copy(update=more)))
 
-    keys = [key(), key(Report("9" * 64, Path(), "report")), key(resamples=99), key(undecided="reject")]
+    keys = [key(), key(Report("9" * 64, Path(), "report")), key(primary="f1"), key(undecided="reject")]
     keys += [key(variants=(ANOTHER,)), key(variants=())]
     assert len(set(keys)) == len(keys)
 
@@ -168,7 +169,7 @@ def test_a_search_is_that_of_the_report_the_limits_and_the_rank() -> None:
     def key(report: Report = REPORT, config: CompressConfig | None = None, at: int = 10) -> str:
         config = config or CompressConfig()
         evaluate = EVALUATE.model_copy(update={"at": at})
-        tried = space("classification", CompressConfig())
+        tried = space("classification", CompressConfig(), "accuracy")
         return digest_of(identities.search(MODEL, report, tried, "classification", config, evaluate))
 
     keys = [key(), key(Report("9" * 64, Path(), "report")), key(config=CompressConfig(max_difference=0.5)), key(at=5)]

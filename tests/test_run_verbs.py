@@ -103,7 +103,7 @@ def test_each_of_several_trainings_has_a_seed_of_its_own(
     monkeypatch.setattr(tasks.train, "initial_model", lambda *_: None)
     config = load(DIGITS, [("train.seeds", "3"), ("seed", "5")])
     examples = Snapshot("1" * 64, Path(), "snapshot")
-    chosen = body_of(train)(examples, config.model, config.train, config.seed)
+    chosen = body_of(train)(examples, config.model, config.train, config.seed, config.evaluate)
     assert isinstance(chosen, Model)
     *trainings, choice = made
     assert [name for _, name, _ in trainings] == ["seed_0", "seed_1", "seed_2"]

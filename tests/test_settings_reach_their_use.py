@@ -121,7 +121,7 @@ def test_a_champion_is_scored_with_the_evaluation_of_the_run(
         monkeypatch.setattr("tasks.registry.registry.fetch", lambda *given: SimpleNamespace(path=Path("export")))
         records: Any = SimpleNamespace(path=Path("records"))
         champion: Any = SimpleNamespace(export="e", version="1")
-        assert releasing._score_again(attempt, None, champion, records) == {"accuracy": 0.5}  # type: ignore[arg-type]
+        assert releasing._score_again(attempt, None, champion, records, run.config.evaluate) == {"accuracy": 0.5}  # type: ignore[arg-type]
     assert work.given[3] == (Path("export"), Path("records"), "test", run.config.evaluate)
     assert (work.given[3][3].resamples, work.given[3][3].bins) == (123, 7)
 
@@ -133,8 +133,8 @@ def test_a_run_is_compared_with_the_champion_and_not_with_itself(monkeypatch: py
     monkeypatch.setattr(comparison, "Facts", lambda run: run)
     sides = Calls([SimpleNamespace(values="of the champion"), "own"])
     monkeypatch.setattr(comparison.results, "pair", sides)
-    assert comparison.by_report(champion, run) == ("own", "of the champion")
-    assert sides.given == ("of the champion", run, "test")
+    assert comparison.by_report(champion, run, EVALUATE) == ("own", "of the champion")
+    assert sides.given == ("of the champion", run, "test", EVALUATE)
     monkeypatch.setattr(comparison.results, "pair", lambda *runs: None)
     assert comparison.by_report(champion, run) is None, "it was made on other examples"
 
@@ -146,11 +146,12 @@ def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: py
     )
     before: Any = SimpleNamespace(metrics={"test/accuracy": 0.8}, config=SimpleNamespace(evaluate=EvaluateConfig()))
     own = contributions(accuracy=np.linspace(0, 1, 9)[:, None])
-    change = Calls(Change(Interval(0.1, 0.05, 0.15), more_than_noise=True, same=False))
+    change = Calls(Change(Interval(0.1, 0.05, 0.15, "", 9), more_than_noise=True, same=False))
     monkeypatch.setattr(comparison.paired, "change", change)
     beside = comparison.Compared(own, own.values, np.ones(9, bool))
     champion: Any = SimpleNamespace(version="1", metric="test/accuracy", score=0.8)
-    comparison.champion_of(champion, "test/accuracy", SimpleNamespace(config=config), beside)  # type: ignore[arg-type]
+    champion.tags = {}
+    comparison.champion_of(champion, SimpleNamespace(config=config), beside)  # type: ignore[arg-type]
     assert change.given[3] == 321
     subject = Calls(stop=True)
     monkeypatch.setattr(comparison, "Facts", lambda run: after)
@@ -158,8 +159,8 @@ def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: py
     monkeypatch.setattr("tasks.evaluation.gating.Subject", subject)
     monkeypatch.setattr("tasks.evaluation.report.read_slices", lambda *given: (None, {}))
     with pytest.raises(Seen):
-        comparison.judge(None, None, (), "1", None)  # type: ignore[arg-type]
-    assert subject.more["resamples"] == 321
+        comparison.judge(None, None, (), "1", None, ("f1", True))  # type: ignore[arg-type]
+    assert subject.more["primary"] == ("f1", True)
     change.clear()
     monkeypatch.setattr(results, "interval", lambda *given: None)
     results._row(before, after, "test/accuracy", "accuracy", (own, own))
@@ -204,10 +205,10 @@ def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypat
             {},
             "classification",
             config,
-            EvaluateConfig(resamples=123),  # type: ignore[arg-type]
+            EVALUATE,  # type: ignore[arg-type]
         )
     assert parity.given == (0.2, 0.5, 0.25)
-    assert subject.given[-1] == 123
+    assert subject.given[-1] is EVALUATE
     assert found.given == (config.gates[0], "subject")
     assert standing.given == (["verdict"], "reject")
 
@@ -229,7 +230,7 @@ def test_what_is_searched_and_judged_is_another_for_other_settings() -> None:
     assert len(set(keys)) == 4 and keys[0] == search(plain, evaluate)
     judged = [
         json.dumps(identities.judgement([made], made, config, each), default=str)
-        for config, each in ((plain, evaluate), (stricter, evaluate), (plain, EvaluateConfig(resamples=200)))
+        for config, each in ((plain, evaluate), (stricter, evaluate), (plain, EvaluateConfig(primary="f1")))
     ]
     assert len(set(judged)) == 3
 
@@ -299,7 +300,7 @@ def test_an_export_has_as_many_golden_examples_as_it_asks_for(monkeypatch: pytes
 EVALUATE = EvaluateConfig(resamples=123, metrics=("accuracy",), positive="b", threshold={"maximize": "f1"})  # type: ignore[arg-type]
 
 
-def test_every_interval_of_a_report_has_its_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_interval_of_a_report_is_over_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Calls({"loss": SimpleNamespace(as_json=dict, flat=lambda name: {})})
     change = Calls(SimpleNamespace(as_json=dict))
     monkeypatch.setattr(temperature, "intervals", found)
@@ -313,14 +314,15 @@ def test_every_interval_of_a_report_has_its_resamples(monkeypatch: pytest.Monkey
         examples=9,
         predictions=lambda kept: "predictions",
         extents=lambda predictions: np.ones(9),
+        units="units",
     )
     temperature.measured(judge, predictions, 2.0, EVALUATE)
-    assert [given[3] for given, _ in found] == [123, 123] and change.given[3] == 123
+    assert [given[3] for given, _ in found] == ["units", "units"] and change.given[3] == "units"
 
     thresholds = Calls(({}, {}))
     monkeypatch.setattr(decisions.thresholds, "measured", thresholds)
     decisions.measured(judge, "predictions", decisions.Decision(None, {"b": 0.5}), EVALUATE)  # type: ignore[dict-item]
-    assert judge.binary.given == ("predictions", "b") and thresholds.given[2] == 123
+    assert judge.binary.given == ("predictions",) and thresholds.given[2] == "units"
 
     compared = Calls("compared")
     monkeypatch.setattr(slices.fairness, "compare", compared)
@@ -336,7 +338,7 @@ def test_every_interval_of_a_report_has_its_resamples(monkeypatch: pytest.Monkey
     judge.metrics["accuracy"] = SimpleNamespace(resampled=False)
     bench: Any = SimpleNamespace(progress=None)
     assert scores.score(bench, Path(), Path(), "test", EVALUATE)["examples"] == 9
-    assert made.given[2] is EVALUATE and scored.given[3] == 123
+    assert made.given[2] is EVALUATE and scored.given[3] == "units"
 
 
 def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,6 +351,8 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         figures=lambda each: {},
         baselines={},
         examples=8,
+        units=None,
+        targets=[0],
         pictures=lambda *given: {},
         show=lambda call: {},
     )
@@ -367,7 +371,6 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         "_file": lambda *given: "file",
         "intervals": found,
         "names_of": names,
-        "open_snapshot": lambda path: SimpleNamespace(arrays=lambda split: {"label": [0]}),
         "own_metrics": own,
         "learned": lambda *given: None,
         "flat": lambda split, metrics: {},
@@ -385,11 +388,11 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
     with pytest.raises(Seen):
         report.build(bench, made, made, made, config)
     assert [(given[1], given[2]) for given, _ in judges] == [("validation", config), ("test", config)]
-    assert [given[-1] for given, _ in beside] == [123, 123]
-    assert {given[2] for given, _ in names} == {("accuracy",)} and {given[3] for given, _ in found} == {123}
+    assert [given[-1] for given, _ in beside] == [config, config]
+    assert {given[2] for given, _ in names} == {config} and {given[3] for given, _ in found} == {None}
     assert fitted.given[2] is config and len(fitted) == 1, "on the validation split"
     assert all(given[-1] is config for given, _ in (*decided, *of_slices)) and own[0][0][0] is config
-    assert probes.given[0] == ("a probe",) and probes.given[-2] == 123
+    assert probes.given[0] is config and probes.given[-2] == 1
 
 
 def test_a_sample_of_a_language_model_is_as_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -663,7 +666,7 @@ def test_lost_processes_start_again_as_often_as_the_training_says(monkeypatch: p
     monkeypatch.setattr(identities, "model", Calls("identity"))
     monkeypatch.setattr(identities, "choice", chosen)
     with stages(monkeypatch, verbs) as calls:
-        body_of(verbs.train)(examples, config.model, config.train, 5)
+        body_of(verbs.train)(examples, config.model, config.train, 5, config.evaluate)
     trainings, choice = calls[:-1], calls[-1]
     assert len(trainings) == 3, "train.seeds"
     for _, more in trainings:

@@ -55,8 +55,8 @@ def notes(bench: Workbench) -> dict[int, dict[str, Any]]:
 
 def test_what_is_saved_is_restored_whole(bench: Workbench) -> None:
     best, meter = BestWeights(BEST), fed(6)
-    best.update({"loss": 2.0}, lambda: {"line": np.array([8.0, 9.0])}, ("loss", False))
-    best.update({"loss": 3.0}, dict, ("loss", False))
+    best.update({"loss": 2.0}, lambda: {"line": np.array([8.0, 9.0])})
+    best.update({"loss": 3.0}, dict)
     meter.skipped, meter.skipped_last, meter.ended = 5, 2, True
     meter.spikes.recent, meter.spikes.rollbacks = [0.5, 0.25], [{"step": 4, "to": 3}]
     first = kept_by(bench, best)
@@ -66,7 +66,7 @@ def test_what_is_saved_is_restored_whole(bench: Workbench) -> None:
     again, empty, engine = BestWeights(BEST), Meter(spikes=Spikes(SPIKING)), engine_at(0.0)
     assert kept_by(bench, again).restore(engine, empty) == 6
     assert engine.values["line"].tolist() == [1.5, 1.5] and engine.values["momentum"].tolist() == [-1.5, -1.5]
-    assert (again.losses, again.watched, again.waited) == ([2.0], [2.0], 1)
+    assert (again.selected, again.awaited, again.waited) == ([2.0, 2.0], [2.0], 1)
     assert again.best()["line"].tolist() == [8.0, 9.0]
     assert (empty.skipped, empty.skipped_last, empty.ended) == (5, 2, True)
     assert empty.sums == {"loss": 6.0, "weight": 6.0} and empty.ledger == meter.ledger
@@ -134,7 +134,7 @@ def test_a_checkpoint_waits_for_the_scores_of_another_process_and_has_them(bench
     best, meter = BestWeights(BEST), fed(3)
 
     def settle(step: int) -> None:
-        best.update({"loss": 0.5}, lambda: {"line": np.array([4.0, 4.0])}, ("loss", False))
+        best.update({"loss": 0.5}, lambda: {"line": np.array([4.0, 4.0])})
         meter.validation_losses[step] = 0.5
 
     checkpoints = kept_by(bench, best, settle=settle)
@@ -142,7 +142,9 @@ def test_a_checkpoint_waits_for_the_scores_of_another_process_and_has_them(bench
     checkpoints.wait()
     again = BestWeights(BEST)
     kept_by(bench, again).restore(engine_at(0.0), Meter())
-    assert again.losses == [0.5] and again.best()["line"].tolist() == [4.0, 4.0] and notes(bench)[3]["loss"] == 0.5
+    assert (
+        again.selected == [0.5, 0.5] and again.best()["line"].tolist() == [4.0, 4.0] and notes(bench)[3]["loss"] == 0.5
+    )
 
 
 def test_an_error_while_it_waits_for_scores_is_that_of_the_training(bench: Workbench) -> None:
@@ -158,7 +160,7 @@ def test_an_error_while_it_waits_for_scores_is_that_of_the_training(bench: Workb
 
 def test_a_training_from_a_base_goes_on_although_the_base_ended_early(bench: Workbench, tmp_path: Path) -> None:
     best, meter = BestWeights(BEST), fed(6)
-    best.update({"loss": 2.0}, lambda: {"line": np.array([8.0, 9.0])}, ("loss", False))
+    best.update({"loss": 2.0}, lambda: {"line": np.array([8.0, 9.0])})
     meter.ended = True
     base = tmp_path / "state.npz"
     base.write_bytes(kept_by(bench, best).content(engine_at(2.5), meter, 6))

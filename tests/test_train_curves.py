@@ -157,7 +157,7 @@ def test_an_evaluation_is_written_down_noted_and_may_end_the_training() -> None:
     best = BestWeights(config)
     scores = iter([{"loss": 2.0, "accuracy": 0.5}, {"loss": 3.0, "accuracy": 0.4}])
     weights = {"w": np.ones(2)}
-    engine: Any = SimpleNamespace(score=lambda _: next(scores), weights=lambda: weights, watched=("loss", False))
+    engine: Any = SimpleNamespace(score=lambda _: next(scores), weights=lambda: weights)
     evaluate = Evaluate(2, [], journal, best)
     evaluate(2, meter, engine)
     assert (meter.validation_losses, meter.ended, list(best.best())) == ({2: 2.0}, False, ["w"])

@@ -34,7 +34,7 @@ def ends(scores: list[float], delta: float = 0.0, patience: int = 2, select: Any
     best = BestWeights(TrainConfig(steps=40, select=select, early_stopping=stopping))
     for number, score in enumerate(scores, 1):
         weights = {"w": np.array(number)}
-        if best.update({"loss": score}, lambda weights=weights: weights, ("loss", False)):
+        if best.update({"loss": score}, lambda weights=weights: weights):
             return number, float(best.best().get("w", 0))
     return None, float(best.best().get("w", 0))
 
@@ -61,9 +61,23 @@ def test_a_loss_is_better_where_it_is_lower_by_more_than_delta(
 def test_a_primary_metric_is_watched_in_its_direction() -> None:
     stopping = EarlyStopping(metric="primary", patience=1)
     for higher, scores in ((True, [0.5, 0.6, 0.6]), (False, [0.5, 0.4, 0.4])):
-        best = BestWeights(TrainConfig(steps=40, early_stopping=stopping))
-        ended = [best.update({"loss": 1.0, "m": score}, dict, ("m", higher)) for score in scores]
+        best = BestWeights(TrainConfig(steps=40, early_stopping=stopping), ("m", higher))
+        ended = [best.update({"loss": 1.0, "m": score}, dict) for score in scores]
         assert ended == [False, False, True]
+
+
+def test_the_weights_are_those_of_the_best_primary_metric_and_of_equal_ones_of_the_lowest_loss() -> None:
+    """Where the loss rises while the primary metric still does, the loss alone would have ended it."""
+    scores = [(0.5, 0.4), (0.5, 0.5), (0.6, 0.9), (0.6, 0.8), (0.55, 0.1), (0.6, 0.8)]
+    for metric, ends_at in (("primary", 5), ("loss", 3)):
+        config = TrainConfig(steps=40, select="best", early_stopping=EarlyStopping(metric=metric, patience=2))
+        best, ended = BestWeights(config, ("m", True)), list[int]()
+        for number, (primary, loss) in enumerate(scores, 1):
+            if best.update({"loss": loss, "m": primary}, lambda number=number: {"w": np.array(number)}):
+                ended.append(number)
+        assert ended[0] == ends_at
+        assert float(best.best()["w"]) == 4, "of the evaluations with 0.6 that with the lower loss"
+    assert EarlyStopping().metric == "primary"
 
 
 def test_an_error_of_a_checkpoints_thread_comes_to_the_one_who_waits_once() -> None:

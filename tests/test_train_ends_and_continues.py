@@ -197,12 +197,12 @@ def test_a_training_goes_on_with_the_snapshot_that_it_began_with(tiny: Snapshot,
 
 def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
     def weights() -> dict[str, np.ndarray]:
-        return {"w": np.array(len(best.losses))}
+        return {"w": np.array(len(best.selected) // 2)}
 
     best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}))
     losses = (float("nan"), 2.0, float("nan"), 3.0, 2.5)
-    seen = [best.update({"loss": loss, "accuracy": 0.5}, weights, ("accuracy", True)) for loss in losses]
-    assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
+    seen = [best.update({"loss": loss, "accuracy": 0.5}, weights) for loss in losses]
+    assert (best.selected, best.awaited, best.best()["w"]) == ([2.0, 2.0], [2.0], 1)
     assert seen == [False, False, False, False, True]
 
 
@@ -210,7 +210,7 @@ def test_a_score_that_stays_the_same_is_not_better() -> None:
     taken = iter(range(9))
     best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=2)}))
     scores = {"loss": 2.0, "accuracy": 0.5}
-    seen = [best.update(scores, lambda: {"w": np.array(next(taken))}, ("accuracy", True)) for _ in range(3)]
+    seen = [best.update(scores, lambda: {"w": np.array(next(taken))}) for _ in range(3)]
     assert seen == [False, False, True] and best.best()["w"] == 0, "of equal losses the first"
 
 

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.config import ConvnetModel, ImportedModel, TrainConfig, identity
+from tasks.config import ConvnetModel, EvaluateConfig, ImportedModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.load import validate
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import MultiWorker
 from tasks.data import open_snapshot
@@ -81,7 +80,7 @@ def chosen(digits: Digits, benches: Callable[[str], Workbench]) -> Callable[...,
     def make(trained: list[Model], config: TrainConfig) -> tuple[Choice, Workbench, Outcome]:
         bench = benches("chosen")
         arguments = (digits.snapshot, digits.records, ConvnetModel(dropout=0.0), config, 7)
-        outcome = choose(bench, trained, *arguments)
+        outcome = choose(bench, trained, *arguments, EvaluateConfig())
         choice = choice_of(Model("0" * 64, bench.staging.root, "model"))
         assert choice is not None
         return choice, bench, outcome
@@ -142,21 +141,22 @@ def test_a_choice_has_the_numbers_of_every_model_of_the_average_and_over_all() -
     assert without == {name: value for name, value in made.metrics.items() if not name.startswith("average/")}
 
 
+SIGNS = (("accuracy", 1), ("loss", -1))
+
+
 def test_a_model_is_scored_on_every_split_by_its_metric_and_its_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(split: str) -> Any:
-        """Its scores are lengths of texts, as its predictions are texts."""
-        metrics = {"accuracy": len, "loss": lambda text: -len(text), "other": None}
-        return SimpleNamespace(metrics=metrics, predictions=lambda kept: f"{kept} of {split}")
+        """Its scores are lengths of texts, as what is kept is the name of the split."""
+        kinds = {name: SimpleNamespace(of=lambda text, sign=sign: sign * len(text)) for name, sign in SIGNS}
+        return SimpleNamespace(metrics=kinds)
 
     monkeypatch.setattr(choosing, "inference_function", lambda model: None)
     monkeypatch.setattr(choosing, "run_model", lambda judge, call, name: SimpleNamespace(kept=name))
-    found = choosing.scored(None, {split: judge(split) for split in ("validation", "test")}, "accuracy")  # type: ignore[arg-type]
-    lengths = {split: len(f"{split} of {split}") for split in ("validation", "test")}
-    assert found == {
-        f"{split}/{name}": sign * length
-        for split, length in lengths.items()
-        for name, sign in (("accuracy", 1), ("loss", -1))
-    }
+    judges: Any = {split: judge(split) for split in ("validation", "test")}
+    model: Any = None
+    monkeypatch.setattr(choosing, "contributions_of", lambda judge, kept, _: dict.fromkeys(("accuracy", "loss"), kept))
+    found = choosing.scored(model, judges, "accuracy", EvaluateConfig())
+    assert found == {f"{split}/{name}": sign * len(split) for split in judges for name, sign in SIGNS}
 
 
 def test_the_best_model_is_taken_whole_with_the_scores_of_all(
@@ -291,12 +291,6 @@ def test_two_workers_train_under_a_name_as_one(
 def test_what_several_seeds_cannot_be_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Conflict, match=says):
         raise_conflict(lambda: TrainConfig(steps=10, **options))
-
-
-def test_seeds_of_a_ranking_are_compared_up_to_the_usual_rank() -> None:
-    sections = {"name": "s", "snapshot": {"kind": "table"}, "model": {"kind": "mlp", "task": "ranking"}}
-    with pytest.raises(Refused, match="evaluate.at: 5; models of several seeds are compared up to rank 10"):
-        validate({**sections, "train": {"steps": 3, "seeds": 2}, "evaluate": {"at": 5}})
 
 
 def test_a_chosen_model_is_not_continued(shifted: Callable[[float], Model], chosen: Callable, digits: Digits) -> None:

@@ -251,7 +251,7 @@ def test_a_trial_is_a_config_with_its_values_and_without_a_search() -> None:
     )
 
 
-def test_what_stands_for_the_primary_metric_is_what_the_objectives_watch() -> None:
+def test_what_stands_for_a_primary_metric_is_what_the_objectives_score() -> None:
     from importlib import import_module
 
     from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective
@@ -259,7 +259,8 @@ def test_what_stands_for_the_primary_metric_is_what_the_objectives_watch() -> No
     for task, module in OBJECTIVES.items():
         kinds = [kind for kind in vars(import_module(module)).values() if isinstance(kind, type)]
         [objective] = [kind for kind in kinds if issubclass(kind, Objective) and kind is not Objective]
-        assert TASKS[task].watched == objective.watched, task
+        assert set(TASKS[task].scores.values()) <= {"loss", *objective.metrics}, task
+        assert set(TASKS[task].scores) <= set(TASKS[task].metrics), task
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,12 @@ class Config(Section):
     resources: ResourcesConfig = ResourcesConfig()
     """Threads and time-outs; never part of a digest."""
 
+    @property
+    def watched(self) -> tuple[str, bool]:
+        """What evaluations of a training decide by, by its name in the curves, and whether higher is better."""
+        score = self.evaluate.score_of(self.model.task, self.train.own_loss is not None)
+        return self.evaluate.primary_of(self.model.task) if score is None else (score, score == "accuracy")
+
     @model_validator(mode="before")
     @classmethod
     def model_follows_the_snapshot(cls, values: Any) -> Any:
@@ -120,7 +126,7 @@ class Config(Section):
         except Conflict as misfit:
             raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         if self.tune is not None:
-            self.tune.fit(self.model.task)
+            self.tune.fit(self.watched)
             if self.train.seeds > 1:
                 remedy = "leave it out, and give the best values to the flow pipeline with train.seeds"
                 raise Conflict("train.seeds", self.train.seeds, "a trial is one training, of one seed", remedy)

@@ -166,6 +166,17 @@ class EvaluateConfig(Section):
             return name, name not in self.lower_is_better
         return name, name in TASKS[task].higher_is_better
 
+    def score_of(self, task: str, own_loss: bool) -> str | None:
+        """Return the mean of a training's evaluations that orders models as the primary metric does, by its name in the
+        curves; None where the metric is computed from the outputs.
+
+        `own_loss`: whether the loss of the training is one of the user's, and not that of the task.
+        """
+        name = self.primary_of(task)[0]
+        if name in self.own_metrics:
+            return None
+        return "loss" if name == "loss" and not own_loss else TASKS[task].scores.get(name)
+
     def fit(self, task: str) -> None:
         """Raise `Conflict` for metrics of another task, and for settings that this one would ignore."""
         metrics = TASKS[task].metrics

@@ -65,8 +65,8 @@ class Task:
     sliced: bool = True
     """Whether a report has slices without `evaluate.slices`: those of the task itself."""
 
-    watched: tuple[str, bool] = ("accuracy", True)
-    """The metric of a training's evaluations that stands for the primary one, and whether higher is better."""
+    scores: Mapping[str, str] = field(default_factory=dict)
+    """The metrics by which a mean of a training's evaluations orders models too, with its name (`accuracy`, `loss`)."""
 
     @property
     def generates(self) -> bool:
@@ -133,6 +133,7 @@ TASKS = {
         | PROBED
         | SLICED,
         baselines={"majority_accuracy": "of always predicting the most frequent class"},
+        scores={"accuracy": "accuracy"},
     ),
     "multilabel": Task(
         losses=("binary_cross_entropy",),
@@ -143,6 +144,7 @@ TASKS = {
         options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | SLICED,
         sliced=False,
         baselines={"all_labels_macro_f1": "of always predicting every label"},
+        scores={"label_accuracy": "accuracy"},
     ),
     "anomaly": Task(
         losses=("binary_cross_entropy",),
@@ -152,7 +154,6 @@ TASKS = {
         target=TARGET,
         options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | GROUPED,
         sliced=False,
-        watched=("loss", False),
         baselines={"random_average_precision": "of a random order: the share of anomalies"},
     ),
     "ranking": Task(
@@ -164,7 +165,6 @@ TASKS = {
         options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED | SLICED,
         counted="queries",
         sliced=False,
-        watched=("loss", False),
         baselines={"random_ndcg": "of a random order"},
     ),
     "regression": Task(
@@ -175,7 +175,7 @@ TASKS = {
         target=TARGET,
         options=PROBED | SLICED,
         in_target_units=True,
-        watched=("squared_error", False),
+        scores={"rmse": "squared_error"},
         baselines={"mean_rmse": "of always predicting the mean"},
     ),
     "language_model": Task(
@@ -195,7 +195,7 @@ TASKS = {
         },
         counted="files",
         of_tokens=True,
-        watched=("loss", False),
+        scores={"bits_per_byte": "loss", "token_accuracy": "accuracy"},
     ),
     "tagging": Task(
         losses=("cross_entropy",),
@@ -207,7 +207,7 @@ TASKS = {
         baselines={"majority_macro_f1": "of always predicting the most frequent class of a token"},
         counted="sequences",
         of_tokens=True,
-        watched=("loss", False),
+        scores={"token_accuracy": "accuracy"},
     ),
 }
 """The tasks by `model.task`."""

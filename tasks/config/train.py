@@ -31,8 +31,8 @@ Steps = Annotated[int, Field(ge=1, le=10**12)]
 class EarlyStopping(Section):
     """Ends a training early when the validation score no longer gets better."""
 
-    metric: Literal["loss", "primary"] = "loss"
-    """What is watched on the validation split: the loss, or the task's primary metric."""
+    metric: Literal["primary", "loss"] = "primary"
+    """What is watched on the validation split: `evaluate.primary`, or the loss."""
     patience: Annotated[int, Field(ge=1)] = 5
     """Evaluations (every `train.evaluate_every` steps) without a better score after which training ends."""
     delta: Annotated[float, Field(ge=0)] = 0.0
@@ -158,8 +158,9 @@ class TrainConfig(Section):
     The first one has the seed of the run."""
 
     select: Annotated[Literal["last", "best", "average"], LATER] = "last"
-    """Which weights become the model: the last ones, or those with the best validation loss at an evaluation. `average`
-    is for several `seeds`: the mean of their last weights, where its validation score is better than each of theirs."""
+    """Which weights become the model: the last ones, or those that are best by `evaluate.primary` at an evaluation,
+    of equal ones by the loss. `average` is for several `seeds`: the mean of their last weights, where its validation
+    score is better than each of theirs."""
 
     early_stopping: Annotated[EarlyStopping | None, LATER] = None
     """When to end before the last step; default: never."""
@@ -207,6 +208,12 @@ class TrainConfig(Section):
         if name == "strategy":
             return not self.strategy.exact
         return name != "continue_from" and super().decides(name)
+
+    @property
+    def by_primary(self) -> bool:
+        """Whether evaluations decide something by the primary metric."""
+        stopping = self.early_stopping
+        return self.select == "best" or (stopping is not None and stopping.metric == "primary")
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for the loss of another task, and for settings that this one would ignore."""

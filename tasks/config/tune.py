@@ -11,7 +11,6 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from tasks.config.base import BY_KIND, NOT_IDENTITY, PATTERNS, Conflict, Section
 from tasks.config.notify import Secret
 from tasks.config.space import SpaceConfig
-from tasks.config.task import TASKS
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
 
 KEY = r"^[a-z]\w*(\.\w+)*$"
@@ -146,7 +145,7 @@ class TuneConfig(Section):
     """The keys of `model` and `train` that a trial sets, and their values."""
 
     metric: Literal["loss", "primary"] = "primary"
-    """What is compared, on the validation split: the loss, or the metric that `train.early_stopping` calls primary."""
+    """What is compared, on the validation split: the loss, or `evaluate.primary`."""
 
     direction: Annotated[Literal["minimize", "maximize"] | None, NOT_IDENTITY] = None
     """Which values are better; default: that of the metric. The other one is refused."""
@@ -217,13 +216,16 @@ class TuneConfig(Section):
         limits = [self.trials or MOST, *([self.combinations] if self.sampler.exhausts else [])]
         return min(limits)
 
-    def judged_by(self, task: str) -> tuple[str, bool]:
-        """Return the name of the metric in the curves of the validation split, and whether higher is better."""
-        return TASKS[task].watched if self.metric == "primary" else ("loss", False)
+    def judged_by(self, watched: tuple[str, bool]) -> tuple[str, bool]:
+        """Return the name of the metric in the curves of the validation split, and whether higher is better.
 
-    def fit(self, task: str) -> None:
+        `watched` is what stands there for the primary metric (`Config.watched`).
+        """
+        return watched if self.metric == "primary" else ("loss", False)
+
+    def fit(self, watched: tuple[str, bool]) -> None:
         """Raise `Conflict` for a direction in which the metric gets worse."""
-        name, higher = self.judged_by(task)
+        name, higher = self.judged_by(watched)
         natural = "maximize" if higher else "minimize"
         if self.direction not in (None, natural):
             better = "higher" if higher else "lower"

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.evaluation.estimates import Bounded, Counted, Estimate, Function, Paired, PairedShares, Skewed, same
+from tasks.evaluation.differences import Paired, PairedShares
+from tasks.evaluation.estimates import Bounded, Counted, Estimate, Function, Skewed, same
 from tasks.evaluation.units import Floats, Units, gathered
 
 Value = Callable[[Floats], Floats]

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import TrainConfig
+from tasks.config import EvaluateConfig, TrainConfig
 from tasks.stage import identities
 from tasks.stage.stages import model_of_store
 
 
-def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:
+def base_model(
+    config: TrainConfig, sections: dict[str, Any], examples: Snapshot, evaluate: EvaluateConfig | None = None
+) -> Model | None:
     """Return the model of `train.continue_from`; raise `Refused` if the result would not equal one longer training."""
     from tasks.training.continuing import check_base
 
     base = continued_model(config)
     if base is not None:
-        anew = identities.model(examples, sections["model"], config, sections["seed"], start=initial_model(config))
+        begun = (config, sections["seed"], None, initial_model(config), evaluate)
+        anew = identities.model(examples, sections["model"], *begun)
         check_base(base, examples, sections, anew.inputs(Model))
     return base
 

@@ -111,20 +111,27 @@ def model(
     seed: int,
     base: Artifact | None = None,
     start: Artifact | None = None,
+    evaluate: EvaluateConfig | None = None,
 ) -> Identity:
-    """Return the identity of a model: the examples, the training's config without its layout over devices, and what it
-    continues (`base`) or begins with (`start`)."""
+    """Return the identity of a model: the examples, the training's config without its layout over devices, the metric
+    that its evaluations decide by, and what it continues (`base`) or begins with (`start`)."""
     from tasks.models.brought import source_files as model_files
     from tasks.training import MODEL_VERSION, libraries_of
     from tasks.training.own_files import init_files, loss_files
 
     others = {"base": base, "init": start}
     parents = {"snapshot": examples, **{role: other for role, other in others.items() if other is not None}}
-    sections = {"model": config, "train": train, "seed": seed}
+    sections: dict[str, Any] = {"model": config, "train": train, "seed": seed}
+    own_metrics: list[tuple[str, str]] = []
+    if train.by_primary and evaluate is not None and (judged := _decided_by(evaluate)):
+        sections["evaluate"] = judged
+        own_metrics = _own_metric_files(evaluate)
     code = Code(MODEL_VERSION, libraries_of(train))
-    return Identity(
-        sections, parents, code, sources=lambda: [*model_files(config), *init_files(train.init), *loss_files(train)]
-    )
+
+    def sources() -> list[tuple[str, str]]:
+        return [*model_files(config), *init_files(train.init), *loss_files(train), *own_metrics]
+
+    return Identity(sections, parents, code, sources=sources)
 
 
 def choice(
@@ -155,6 +162,7 @@ def study(
     base: Artifact | None = None,
     start: Artifact | None = None,
     searched: Sequence[tuple[ModelConfig, TrainConfig]] = (),
+    evaluate: EvaluateConfig | None = None,
 ) -> dict[str, Any]:
     """Return what decides the trials of a study, one at a time: what all trainings have in common, as of a `model`, the
     search with the files that its choices name (`searched`), and where evaluations are."""
@@ -163,8 +171,9 @@ def study(
     libraries = {name: installed(name) for name in STUDY_LIBRARIES}
     return {
         "kind": "study",
-        "model": model(examples, config, train, seed, base, start).inputs(Model),
+        "model": model(examples, config, train, seed, base, start, evaluate).inputs(Model),
         "tune": identity(tune),
+        **({"decided_by": judged} if evaluate is not None and (judged := _decided_by(evaluate)) else {}),
         "sources": sorted({source for each in searched for source in model(examples, *each, seed).sources()}),
         "evaluate_every": train.evaluate_every,
         "code": {"version": STUDY_VERSION, "libraries": libraries},
@@ -246,6 +255,14 @@ def _judged_by(evaluate: EvaluateConfig) -> dict[str, Any]:
     if evaluate.primary in evaluate.own_metrics:
         names |= {"own_metrics", "lower_is_better"}
     return evaluate.model_dump(mode="json", include=names - evaluate.later())
+
+
+def _decided_by(evaluate: EvaluateConfig) -> dict[str, Any]:
+    """Return what of the evaluation's config decides by which metric evaluations of a training decide; empty where that
+    is the default one of the task."""
+    return {
+        name: value for name, value in _judged_by(evaluate).items() if name not in ("bins", "threshold", "calibrate")
+    }
 
 
 def _own_metric_files(evaluate: EvaluateConfig) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from tasks.artifacts import Artifact, Model, Snapshot
+from tasks.artifacts import Artifact, Model, Records, Snapshot
 from tasks.config import Config, EvaluateConfig, TrainConfig
 from tasks.data.order import steps_of
 from tasks.errors import Lost, Refused, Stopped, UserError
@@ -17,7 +17,7 @@ from tasks.runs.collection import drop_staging
 from tasks.runs.trials import TrialRun
 from tasks.stage.attempt import Attempt, as_current, threads_of_trials
 from tasks.stage.showing import Quiet, Shown
-from tasks.stage.stages import body_of
+from tasks.stage.stages import body_of, parent_of
 from tasks.tuning.judging import Judge
 from tasks.tuning.study import Study
 from tasks.tuning.table import COMPLETE, FAILED, PRUNED
@@ -115,7 +115,7 @@ def run_trial(
     if isinstance(config, Refused):
         study.fail(number, reason=str(config))
         return
-    metric, _ = study.config.judged_by(config.model.task)
+    metric, _ = study.config.judged_by(config.watched)
     judge = Judge(study, number, metric, config.train, planned_steps(config.train, examples))
     attempt = open_attempt(config, judge)
     state = "stopped"
@@ -161,7 +161,8 @@ def _judge_to_the_end(attempt: TrialAttempt, judge: Judge, config: Config, made:
         if judge.step < steps and not judge.pruned:
             judge.take(journal)
     if judge.step < steps and not judge.pruned:
-        arguments = (made, examples, config.model, config.train, config.seed)
+        records = parent_of(examples, "records", Records)
+        arguments = (made, examples, config.model, config.train, config.seed, records, config.evaluate)
         scores = attempt.work("train", "tasks.tuning.scoring:score", None, arguments)
         judge.add(steps, scores[judge.metric], scores["loss"])
 

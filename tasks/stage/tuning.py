@@ -56,13 +56,14 @@ def search(examples: Snapshot, config: Config, train: Train) -> Winner:
         raise Refused("tune", "nothing", "the flow tuning needs to know what to search", "add the section tune")
     base, start = continued_model(config.train), initial_model(config.train)
     trials = [(trial.model, trial.train) for trial in searched(config)]
-    name = digest_of(identities.study(examples, config.model, config.train, config.seed, tune, base, start, trials))
+    what = (examples, config.model, config.train, config.seed, tune, base, start, trials, config.evaluate)
+    name = digest_of(identities.study(*what))
     if planner() is not None:
         return planned_winner(name, config)
     attempt = current.get()
     attempt.run.use("study", name)
     path = attempt.run.home.studies / f"{name}.db"
-    metric, higher = tune.judged_by(config.model.task)
+    metric, higher = tune.judged_by(config.watched)
     with (
         attempt.shown(STAGE, metric) as line,
         machine_errors(f"stage {STAGE}", attempt.run.home.root),
@@ -109,7 +110,7 @@ class Search:
         assert config.tune is not None
         self.attempt, self.study, self.name, self.examples = attempt, study, name, examples
         self.config, self.tune, self.train, self.line = config, config.tune, train, line
-        self.metric, self.higher = config.tune.judged_by(config.model.task)
+        self.metric, self.higher = config.tune.judged_by(config.watched)
         self.started = time.monotonic()
         self.before: float = attempt.run.measurements().get(SPENT, 0.0)
         self.ending, self.recording = threading.Event(), threading.Lock()

@@ -17,6 +17,7 @@ from tasks.training.engines import Arrays, Batches, Engine
 from tasks.training.goodput import Goodput
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
+from tasks.training.primary import Primary, evaluated
 from tasks.training.speed import Speed
 
 if TYPE_CHECKING:
@@ -95,19 +96,19 @@ class Evaluate:
     batches: Batches
     journal: Journal
     best: BestWeights
+    primary: Primary | None = None
+    """The primary metric, where it is one of the outputs."""
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
-        self.take(step, engine.score(self.batches), engine.weights, meter, engine)
+        self.take(step, evaluated(engine, self.batches, self.primary), engine.weights, meter)
 
-    def take(
-        self, step: int, scores: dict[str, float], weights: Callable[[], Arrays], meter: Meter, engine: Engine
-    ) -> None:
+    def take(self, step: int, scores: dict[str, float], weights: Callable[[], Arrays], meter: Meter) -> None:
         """Take the scores of an evaluation at a step, of these weights."""
         self.journal.append(step, {f"validation/{name}": value for name, value in scores.items()})
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
         log.info("step %d: validation %s", step, shown)
         meter.validation_losses[step] = scores["loss"]
-        meter.ended = self.best.update(scores, weights, engine.watched)
+        meter.ended = self.best.update(scores, weights)
 
 
 @dataclass

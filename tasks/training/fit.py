@@ -9,8 +9,8 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.config import ModelConfig, TrainConfig
+from tasks.artifacts import Model, Outcome, Records, Snapshot
+from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
 from tasks.config.roles import SIDECAR
 from tasks.data import open_snapshot
 from tasks.errors import Stopped
@@ -29,6 +29,7 @@ from tasks.training.loop import Action, train
 from tasks.training.memory import explained, micro_batches
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan, make_plan
+from tasks.training.primary import Judged, Primary, evaluated
 from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.samples import FILE as SAMPLES
@@ -55,9 +56,12 @@ def fit(
     seed: int,
     base: Model | None = None,
     start: Model | None = None,
+    records: Records | None = None,
+    evaluation: EvaluateConfig | None = None,
 ) -> Outcome | None:
     """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
 
+    Evaluations decide by the primary metric of `evaluation`, for which records are read; without both by the loss.
     The start has the weights of `train.init`, of `start` where that is a model in the store, or random ones.
 
     Of several processes the chief writes and returns the outcome; the others return None.
@@ -77,8 +81,10 @@ def fit(
     snapshot = open_snapshot(examples.path)
     role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
     cluster = Cluster(bench.rank, addresses)
+    judged = None if records is None or evaluation is None else Judged(records, evaluation)
+    primary = None if judged is None else judged.primary(examples, model_config.task, config)
     if role is SIDECAR:
-        evaluate_beside(bench, snapshot, model_config, config, seed)
+        evaluate_beside(bench, snapshot, model_config, config, seed, primary)
     if role.serves:
         engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
@@ -95,9 +101,10 @@ def fit(
     if config.tensorboard is not None and folder is not None:  # after the engine, which configures devices
         board = Board(folder / FOLDER, config.tensorboard, config.evaluate_every)
     journal = bench.journal if board is None else board.curves(bench.journal)
-    best, meter = BestWeights(config), Meter(spikes=Spikes(config.on_spike))
-    evaluate = Evaluate(config.evaluate_every, validation(snapshot), journal, best)
-    sidecar = make_sidecar(bench, config, evaluate, meter, engine)
+    watched = ("loss", False) if judged is None else judged.watched(model_config.task, config)
+    best, meter = BestWeights(config, watched), Meter(spikes=Spikes(config.on_spike))
+    evaluate = Evaluate(config.evaluate_every, validation(snapshot), journal, best, primary)
+    sidecar = make_sidecar(bench, config, evaluate, meter)
     chief = cluster.rank == 0
     staging = bench.staging if chief else None
     samples = None if folder is None else Samples(config.evaluate_every, folder / SAMPLES, model_config.task)
@@ -150,15 +157,13 @@ def fit(
     )
 
 
-def make_sidecar(
-    bench: Workbench, config: TrainConfig, evaluate: Evaluate, meter: Meter, engine: Engine
-) -> Sidecar | None:
+def make_sidecar(bench: Workbench, config: TrainConfig, evaluate: Evaluate, meter: Meter) -> Sidecar | None:
     """Return what has the weights evaluated by another process, whose scores `evaluate` takes; None without one."""
     if SIDECAR not in config.roles:
         return None
 
     def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
-        evaluate.take(step, scores, weights, meter, engine)
+        evaluate.take(step, scores, weights, meter)
 
     return Sidecar(bench.addresses[-1], bench.key, config.evaluate_every, take)
 
@@ -214,13 +219,18 @@ def validation(snapshot: SnapshotReader) -> BatchReader:
 
 
 def evaluate_beside(
-    bench: Workbench, snapshot: SnapshotReader, model_config: ModelConfig, config: TrainConfig, seed: int
+    bench: Workbench,
+    snapshot: SnapshotReader,
+    model_config: ModelConfig,
+    config: TrainConfig,
+    seed: int,
+    primary: Primary | None,
 ) -> None:
     """Evaluate the weights that the chief sends, until this process is killed."""
     scorer, batches = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
 
     def score(weights: Arrays) -> dict[str, float]:
         scorer.load(weights)
-        return scorer(batches)
+        return evaluated(scorer, batches, primary)
 
     beside.serve(bench.addresses[bench.rank], bench.key, score, bench.stopping)

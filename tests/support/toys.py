@@ -45,7 +45,7 @@ CONFIG = TrainConfig(
 class ToyEngine:
     """Fits a line to ten points by gradient descent with momentum; a step lasts `seconds`."""
 
-    loss, watched, group = "squared_error", ("loss", False), Alone()
+    loss, group = "squared_error", Alone()
     layout: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, plan: Plan, seconds: float = 0.0) -> None:

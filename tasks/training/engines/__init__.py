@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config import ModelConfig, TrainConfig
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from tasks.training.plan import Plan
 
 Arrays = dict[str, NDArray[Any]]
+
+Keep = Callable[[NDArray[np.float32], int], Arrays]
+"""Reduces outputs for the rows from a number on to small arrays by name, first axis the row."""
 
 ENGINES = {
     **dict.fromkeys(("one_device", "mirrored", "multi_worker", "horovod", "tpu", "pipeline"), "tensorflow"),
@@ -57,9 +61,6 @@ class Engine(Protocol):
     loss: str
     """The loss that is minimised, by its name in `train.loss`."""
 
-    watched: tuple[str, bool]
-    """The name in `score` that `train.early_stopping.metric: primary` uses, and whether higher is better."""
-
     paths: dict[str, str]
     """The paths of the variables in the model by their names in `weights`."""
 
@@ -95,6 +96,11 @@ class Engine(Protocol):
 
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
+        ...
+
+    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
+        """Return the same means, and what is kept of the outputs for each row of all batches, in their order; every
+        process gets all of it."""
         ...
 
     def compute(self) -> Compute:
@@ -140,8 +146,12 @@ class Scorer(Protocol):
     def load(self, weights: Arrays) -> None:
         """Take a result of an engine's `weights`."""
 
-    def __call__(self, batches: Batches) -> dict[str, float]:
+    def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name, as `Engine.score` does."""
+        ...
+
+    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
+        """Return the same means and what is kept of the outputs, as `Engine.outputs` does."""
         ...
 
 

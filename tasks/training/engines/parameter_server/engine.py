@@ -15,7 +15,7 @@ from tasks.config.strategy import ParameterServer
 from tasks.data.pipeline import SnapshotReader
 from tasks.environment import accelerators
 from tasks.models import build as build_model
-from tasks.training.engines import Arrays, Batches, Compute
+from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.adapting import adapt
@@ -85,7 +85,7 @@ class ParameterServerEngine:
         self.layout: dict[str, Any] = accelerators.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
         self.feed, self.position = feed, 0
-        self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
+        self.loss, self.scales_loss = step.objective.loss, step.scales_loss
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._shards, self._slots = step.shards, Slots(step.optimizer, step.shards)
         self._rate = step.optimizer.learning_rate
@@ -96,9 +96,9 @@ class ParameterServerEngine:
         plain, self._scored = step.objective.plain(), step.objective.sums
 
         @tf.function(reduce_retracing=True, autograph=False)
-        def score(batch: Batch) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        def score(batch: Batch, whole: bool) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
             outputs = tf.cast(step.outputs(plain.inputs(step.model, batch), training=False), tf.float32)
-            return plain(batch, outputs).sums(), first(outputs)
+            return plain(batch, outputs).sums(), outputs if whole else first(outputs)
 
         self._score = score
         self.samples: np.ndarray | None = None
@@ -192,16 +192,28 @@ class ParameterServerEngine:
 
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name, which the workers score; sums are added in the batches' order."""
-        meter = Meter()
+        return self._scores(batches, all_outputs=False)[0]
+
+    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
+        """Return the same means, and what is kept of the outputs for each row."""
+        means, outputs = self._scores(batches, all_outputs=True)
+        size = len(batches[0]["weight"])
+        kept = [keep(each, number * size) for number, each in enumerate(outputs)]
+        return means, {name: np.concatenate([each[name] for each in kept]) for name in kept[0]}
+
+    def _scores(self, batches: Batches, *, all_outputs: bool) -> tuple[dict[str, float], list[np.ndarray]]:
+        meter, found = Meter(), []
         with lost_processes():
             numbers = range(len(batches))
-            scheduled = [self._coordinator.schedule(self._score, (tensors(batches[k]),)) for k in numbers]
+            scheduled = [self._coordinator.schedule(self._score, (tensors(batches[k]), all_outputs)) for k in numbers]
             self._coordinator.join()
             for number, (scored, outputs) in enumerate(self._coordinator.fetch(scheduled)):
-                self.samples = whole(outputs, batches[0]) if number == 0 else self.samples
+                if number == 0:
+                    self.samples = whole(first(outputs) if all_outputs else outputs, batches[0])
+                found.append(np.asarray(outputs))
                 for name in self._scored:
                     meter.sums[name] = meter.sums.get(name, 0.0) + float(scored[name])
-        return meter.means()
+        return meter.means(), found
 
     def weights(self) -> Arrays:
         """Return the model's variables, numbered in Keras' order."""

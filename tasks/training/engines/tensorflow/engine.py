@@ -19,7 +19,7 @@ from tasks.environment import accelerators
 from tasks.models import added_loss
 from tasks.models import build as build_model
 from tasks.models.segments import segments
-from tasks.training.engines import Arrays, Batches, Compute
+from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
 from tasks.training.engines.tensorflow.checks import check_layers, of_batch
 from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
@@ -46,7 +46,7 @@ class TensorFlowEngine:
 
     def __init__(self, step: Step, strategy: Strategy, feed: Feed, weights: Weights, watched: Watched | None) -> None:
         self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
-        self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
+        self.loss, self.scales_loss = step.objective.loss, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
         self._watched = watched
         self.paths = {name: variable.path for name, variable in weights.plain.items()}
@@ -163,7 +163,12 @@ class TensorFlowEngine:
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name; every process reads and scores its share of them."""
         with self._weights.averaged():
-            return self._scoring(batches)
+            return self._scoring.score(batches)
+
+    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
+        """Return the same means, and what is kept of the outputs for each row."""
+        with self._weights.averaged():
+            return self._scoring.outputs(batches, keep)
 
     @property
     def samples(self) -> np.ndarray | None:

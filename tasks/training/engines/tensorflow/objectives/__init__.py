@@ -54,8 +54,6 @@ class Objective:
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     """The names of `Scored.metrics`."""
-    watched: ClassVar[tuple[str, bool]] = ("accuracy", True)
-    """The metric that early stopping uses as primary metric, and whether higher is better."""
 
     loss: str
     """Its name in `train.loss`; with a loss of the user's the task's default, which reports use."""

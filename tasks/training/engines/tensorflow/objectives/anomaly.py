@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tasks.config import TrainConfig
 from tasks.data.pipeline import SnapshotReader
@@ -15,8 +14,6 @@ from tasks.training.engines.tensorflow.objectives import multilabel
 class Anomaly(multilabel.Multilabel):
     """Sigmoid cross-entropy; outputs [batch, 1] are logits. Accuracy says little about what is rare: the loss decides
     in early stopping."""
-
-    watched: ClassVar[tuple[str, bool]] = ("loss", False)
 
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Anomaly:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,8 +16,6 @@ from tasks.training.engines.tensorflow.objectives import Batch, Objective, Score
 @dataclass(frozen=True)
 class LanguageModel(Objective):
     """Softmax cross-entropy; outputs [batch, block, vocabulary] are logits, tokens are [batch, block + 1]."""
-
-    watched: ClassVar[tuple[str, bool]] = ("loss", False)
 
     bos: int = 0
     """The token that begins a document: it is given, not predicted, and not scored, unless `scored` says so."""

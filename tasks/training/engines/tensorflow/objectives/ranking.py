@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tasks.config import TrainConfig
 from tasks.data.pipeline import SnapshotReader
@@ -14,8 +13,6 @@ from tasks.training.engines.tensorflow.objectives import multilabel
 @dataclass(frozen=True)
 class Ranking(multilabel.Multilabel):
     """Sigmoid cross-entropy; outputs [batch, 1] are scores. The loss decides in early stopping."""
-
-    watched: ClassVar[tuple[str, bool]] = ("loss", False)
 
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Ranking:

@@ -17,7 +17,6 @@ class Regression(Objective):
     """Errors in the targets' units; outputs are [batch, targets]."""
 
     metrics: ClassVar[tuple[str, ...]] = ("squared_error",)
-    watched: ClassVar[tuple[str, bool]] = ("squared_error", False)
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score outputs for the feature `target`."""

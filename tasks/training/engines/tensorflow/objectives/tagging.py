@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import tensorflow as tf
 
@@ -19,8 +18,6 @@ class Tagging(classification.Classification):
 
     The weights are those of real tokens, so that the loss is the mean over the real tokens of a global batch.
     """
-
-    watched: ClassVar[tuple[str, bool]] = ("loss", False)
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score logits for the tags; outputs may be shorter where only padding was left out."""
