@@ -437,6 +437,16 @@ def test_a_score_that_is_ahead_by_the_margin_exactly_passes(
     assert registry_home.promote(registry_home.run(2, required=False), 2, score, margin=margin) == status
 
 
+def test_how_far_a_champion_is_behind_the_best_before_it_is_kept_with_it(registry_home: RegistryHome) -> None:
+    scores = (0.9, 0.88, 0.86, 0.84)
+    for number, score in enumerate(scores, 1):
+        registry_home.promote(registry_home.run(number, required=False), number, score, margin=-0.05)
+    assert "behind" not in registry_home.tags("1"), "the first one is behind none"
+    behind = [float(registry_home.tags(str(number))["behind"]) for number in (2, 3)]
+    assert behind == pytest.approx([0.02, 0.04], abs=1e-9) and registry_home.at("champion") == "3"
+    assert "the champion is 0.0400 behind the best of those before it" in registry_home.tags("4")["gate"]
+
+
 @pytest.mark.parametrize(("score", "status"), [(0.29, "completed"), (0.31, "completed"), (0.33, "rejected")])
 def test_of_an_error_the_smaller_one_wins(registry_home: RegistryHome, score: float, status: str) -> None:
     registry_home.promote(registry_home.run(1, required=False, task="regression"), 1, 0.31)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,27 @@ def test_a_margin_that_is_reached_exactly_is_reached(score: float, margin: float
     """All these numbers are exact in binary."""
     assert promoted(score, 0.5, margin).passed is passes
     assert promoted(-score, -0.5, margin, higher=False).passed is passes
+
+
+def test_a_negative_margin_bounds_what_many_nights_lose_together() -> None:
+    """Each new version is 0.004 worse than the last, within noise and within the margin of 0.01."""
+    best = champion = 0.95
+    behind, promotions = 0.0, 0
+    for _ in range(60):
+        present = replace(champion_beside(champion, champion - 0.004), behind=behind)
+        made = promotion(METRIC, champion - 0.004, present, -0.01, True)
+        if made.passed:
+            champion, behind, promotions = champion - 0.004, made.behind, promotions + 1
+        else:
+            assert f"the champion is {behind:.4f} behind the best of those before it" in made.text
+    assert promotions == 2 and champion >= best - 0.01 and behind == pytest.approx(best - champion)
+    better = promotion(METRIC, 0.96, replace(champion_beside(champion, 0.96), behind=behind), -0.01, True)
+    assert better.passed and better.behind == 0.0
+    ahead = promotion(METRIC, 0.943, replace(champion_beside(champion, 0.943), behind=behind), 0.0, True)
+    assert ahead.passed and ahead.behind == pytest.approx(0.007), "better than the champion, if not than the best"
+    price = champion_beside(25_000.0, 24_600.0, higher=False)
+    for margin, passes in ((300.0, True), (500.0, False)):
+        assert promotion(METRIC, 24_600.0, price, margin, False).passed is passes, "in units of the metric"
 
 
 def test_it_is_compared_by_the_champions_metric_and_told_so() -> None:

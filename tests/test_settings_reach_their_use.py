@@ -149,7 +149,7 @@ def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: py
     change = Calls(Change(Interval(0.1, 0.05, 0.15, "", 9), more_than_noise=True, same=False))
     monkeypatch.setattr(comparison.paired, "change", change)
     beside = comparison.Compared(own, own.values, np.ones(9, bool))
-    champion: Any = SimpleNamespace(version="1", metric="test/accuracy", score=0.8)
+    champion: Any = SimpleNamespace(version="1", metric="test/accuracy", score=0.8, behind=0.0)
     champion.tags = {}
     comparison.champion_of(champion, SimpleNamespace(config=config), beside)  # type: ignore[arg-type]
     assert change.given[3] == 321
@@ -357,7 +357,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         show=lambda call: {},
     )
     judges, names, found, probes = Calls(judge), Calls(("accuracy",)), Calls({}), Calls(stop=True)
-    beside = Calls({})
+    beside = Calls({"baselines": {}, "learned_baseline": None})
     own, fitted, decided, of_slices = Calls({}), Calls(decisions.Decision()), Calls(({}, {})), Calls({})
     piece = contextlib.nullcontext(SimpleNamespace(path=tmp_path / "slices"))
     for name, stub in {
@@ -389,7 +389,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         report.build(bench, made, made, made, config)
     assert [(given[1], given[2]) for given, _ in judges] == [("validation", config), ("test", config)]
     assert [given[-1] for given, _ in beside] == [config, config]
-    assert {given[2] for given, _ in names} == {config} and {given[3] for given, _ in found} == {None}
+    assert all(given[2] is config for given, _ in names) and all(given[3] is None for given, _ in found)
     assert fitted.given[2] is config and len(fitted) == 1, "on the validation split"
     assert all(given[-1] is config for given, _ in (*decided, *of_slices)) and own[0][0][0] is config
     assert probes.given[0] is config and probes.given[-2] == 1

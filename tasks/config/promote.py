@@ -13,8 +13,9 @@ from tasks.config.gates import MEASURES, PromoteGate, fit_gates
 class PromoteConfig(Section):
     """The gate between a candidate and the alias `champion`."""
 
-    margin: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """Minimum improvement of the test score over the champion's; negative: the largest accepted loss."""
+    margin: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    """Minimum improvement of the test score over the champion's, in the units of the metric; negative: the largest
+    accepted loss, also against the best of the champions before, so that small losses do not add up."""
 
     require: Literal["not_worse", "better"] = "not_worse"
     """What the difference from the champion on the same test examples must be besides: `not_worse`: not worse by more

@@ -124,6 +124,8 @@ class Champion:
     """The comparison by example; None where there is none."""
     why: str = ""
     """Why there is none, in words."""
+    behind: float = 0.0
+    """How far it is behind the best of the champions before it, by its metric; 0 where it is the best."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ class Promotion:
     """Whether both could be compared by the same metric on the same examples."""
     gates: tuple[Verdict, ...] = ()
     """The verdicts of `promote.gates`."""
+    behind: float = 0.0
+    """How far a version that passes is behind the best of the champions before it; 0 where it is the best."""
 
     @property
     def approvable(self) -> bool:
@@ -157,6 +161,9 @@ def promotion(
     require: str = "not_worse",
 ) -> Promotion:
     """Pass where a version is better than the champion by at least `margin`, by the champion's metric.
+
+    A negative margin is the largest loss against the best of the champions before as well: many nights that each lose
+    a little would otherwise lose without limit.
 
     It also must not be worse by more than noise or, where `require` is `better`, be better by more than noise.
 
@@ -188,12 +195,16 @@ def promotion(
     if beside.left_out:
         where = f" on {beside.examples:,} that neither has used"
         by += f"; {beside.left_out}"
+    if champion.behind:
+        by += f"; the champion is {champion.behind:.4f} behind the best of those before it"
     if beside.unknown:
         by += f"; not known: what {beside.unknown} was trained on"
     text = f"{spoken} against {beside.before:.4f} of champion version {against}{where} ({by}{_noise(beside.change)})"
     significant = beside.change.more_than_noise
     differs = significant and ahead > 0 if require == "better" else not (significant and ahead < 0)
-    return Promotion(ahead >= margin and differs, text, against, beside.before)
+    enough = ahead >= margin and (margin >= 0 or ahead - champion.behind >= margin)
+    behind = max(champion.behind - ahead, 0.0) if champion.metric == metric else 0.0
+    return Promotion(enough and differs, text, against, beside.before, behind=behind)
 
 
 def with_gates(promotion: Promotion, verdicts: Sequence[Verdict]) -> Promotion:

@@ -16,7 +16,7 @@ from tasks.display.words import baselines, describe, describe_search, noun, one,
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.models.usage import USES
 from tasks.runs import judgement
-from tasks.runs.runs import Run
+from tasks.runs.runs import Run, find_runs
 from tasks.training.seeds import Choice, choice_of
 from tasks.tuning.table import Table
 from tasks.tuning.table import read as read_table
@@ -189,6 +189,22 @@ class Facts:
         if unknown:
             return f" not seen in its own training, and perhaps in that of {unknown}"
         return " not seen in training"
+
+    @cached_property
+    def judged_before(self) -> int:
+        """How many other models of this home were judged on the same test split before this one."""
+        records, own = self.one("records"), self.one("report")
+        if records is None or own is None:
+            return 0
+        name, reports = f"{records.kind}/{records.digest}", set()
+        for run in find_runs(self.run.home):
+            if run.run_id >= self.run.run_id:
+                break
+            uses = run.folder / "uses"
+            used = uses.read_text().split() if uses.exists() else []
+            if name in used:
+                reports |= {each for each in used if each.startswith(f"{own.kind}/")}
+        return len(reports - {f"{own.kind}/{own.digest}"})
 
     def few(self, count: int) -> str:
         """Return why there is no 95 % interval for so few examples."""

@@ -91,6 +91,29 @@ def over(facts: Facts, split: str) -> str:
     return f"{examples} in {found['units']:,} groups" if "units" in found else examples
 
 
+def chosen_on_validation(facts: Facts) -> str:
+    """Return what was chosen by the scores of the validation split, as text: they flatter it."""
+    train, evaluate, compress = facts.config.train, facts.config.evaluate, facts.config.compress
+    what = {
+        "weights": train.select == "best" or train.early_stopping is not None,
+        "seed": train.seeds > 1,
+        "trial": facts.trials is not None,
+        "temperature": evaluate.calibrate is not None,
+        "thresholds": evaluate.threshold is not None,
+        "compression": compress.search is not None,
+    }
+    return ", ".join(name for name, chosen in what.items() if chosen)
+
+
+def looks(facts: Facts) -> str:
+    """Return how many models were judged on this test split before, as text; empty where none was."""
+    count = facts.judged_before
+    if not count:
+        return ""
+    models = "model was" if count == 1 else "models were"
+    return f"{count:,} other {models} judged on this test split before: the best of several looks better than it is."
+
+
 def _unsure(facts: Facts, split: str, name: str) -> str:
     """Return how few units decide a metric of a split, as text; empty where they are enough for a 95 % interval."""
     splits = facts.report["splits"] if facts.report else {}

@@ -56,6 +56,8 @@ def render(facts: Facts) -> str:
         attempts=sections.attempts(facts),
         metrics=judgement.metrics(facts),
         methods=judgement.methods(facts),
+        chosen_on=judgement.chosen_on_validation(facts),
+        looks=judgement.looks(facts),
         over=partial(judgement.over, facts),
         few=judgement.few(facts),
         slices_without_score=judgement.slices_without_score(facts),

@@ -56,7 +56,7 @@ class Ruling:
 
 def promoted(gate: Promotion) -> Ruling:
     """Return the ruling on a version that passed its gate, without approval."""
-    return Ruling("promote", CHAMPION, f"champion, with {gate.text}")
+    return Ruling("promote", CHAMPION, f"champion, with {gate.text}", tags=_behind(gate))
 
 
 def hold(why: str) -> Ruling:
@@ -79,7 +79,13 @@ def awaiting(gate: Promotion, run: str) -> Ruling:
 
 def _compared(gate: Promotion) -> dict[str, str]:
     """Return the champion of a comparison and its result, for the tags of a version that a person may decide on."""
-    return {"millrace.against": gate.against or "none", "millrace.compared": gate.text}
+    return {"millrace.against": gate.against or "none", "millrace.compared": gate.text, **_behind(gate)}
+
+
+def _behind(gate: Promotion) -> dict[str, str]:
+    """Return how far a version is behind the best of the champions before it, for its tags; nothing without a
+    comparison."""
+    return {} if gate.before is None else {"millrace.behind": repr(gate.behind)}
 
 
 def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
@@ -92,6 +98,7 @@ def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
         "millrace.approval_known": decision.known,
         "millrace.approval_time": datetime.now(UTC).isoformat(timespec="seconds"),
         f"millrace.{word}_by": decision.who,
+        **_behind(gate),
     }
     by = (decision.who, decision.known, decision.reason, tags)
     if decision.accepted:

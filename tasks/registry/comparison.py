@@ -127,7 +127,7 @@ def champion_of(registered: Registered, run: Run, beside: Compared | None, why: 
     change = paired.change(of_metric, before, after, run.config.evaluate.resamples, beside.units)
     higher = as_the_champion(registered, run.config).primary_of(run.config.model.task)[1]
     found = Beside(first, second, change, len(before), higher, beside.left_out, beside.unknown)
-    return Champion(version, registered.metric, registered.score, found)
+    return Champion(version, registered.metric, registered.score, found, behind=registered.behind)
 
 
 def users(

@@ -102,6 +102,11 @@ class Registered:
         return self.records, self.tags.get("millrace.at", "")
 
     @property
+    def behind(self) -> float:
+        """How far it is behind the best of the champions before it, by its metric; 0 where it is the best."""
+        return float(self.tags.get("millrace.behind", 0.0))
+
+    @property
     def approval(self) -> str | None:
         """The state of its approval; None if none was required."""
         return self.tags.get("millrace.approval")
