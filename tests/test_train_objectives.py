@@ -13,6 +13,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.fine_tune import Lora
 from tasks.config.optimizer import Adam, AdamW, Sgd
+from tasks.data.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.adapting import adapt, belongs, merged
 from tasks.training.engines.tensorflow.objectives import make_objective
@@ -63,8 +64,8 @@ def test_each_label_of_several_counts_with_the_examples_weight(smoothing: float)
     np.testing.assert_allclose(result.losses, expected, rtol=1e-5)
     found = sums(result)
     assert found["loss"] == pytest.approx(float((expected * WEIGHT[:, None]).sum()), rel=1e-5)
-    assert (found["weight"], found["seen"]) == (4.5, 4.5)
-    assert found["accuracy"] == 1 * (1 + 1 + 0) + 0.5 * (0 + 1 + 1), "a logit of 0 is not above one half"
+    assert (found["weight"], found["seen"]) == (4.5, 6.0)
+    assert found["accuracy"] == (1 + 1 + 0) + (0 + 1 + 1), "a logit of 0 is not above one half"
     plain = scored("multilabel", batch, LOGITS, plain=True, label_smoothing=smoothing)
     np.testing.assert_allclose(plain.losses, sigmoid_losses(target, LOGITS), rtol=1e-5)
 
@@ -85,7 +86,8 @@ def test_an_error_of_a_number_is_squared_or_absolute_and_its_metric_always_squar
     np.testing.assert_allclose(result.losses, errors**power, rtol=1e-6)
     found = sums(result)
     assert found["loss"] == pytest.approx(float((errors**power * WEIGHT[:, None]).sum()), rel=1e-6)
-    assert found["squared_error"] == pytest.approx(float((errors**2 * WEIGHT[:, None]).sum()), rel=1e-6)
+    assert found["squared_error"] == pytest.approx(float((errors**2).sum()), rel=1e-6)
+    assert (found["weight"], found["seen"]) == (4.5, 6.0)
     objective = make_objective("regression", TrainConfig(steps=1), snapshot_of())
     assert objective.watched == ("squared_error", False), "lower is better"
 
@@ -100,10 +102,10 @@ def test_a_language_model_is_scored_at_the_tokens_that_follow_but_bos() -> None:
     result = scored("language_model", batch, outputs, features={"tokens": {"bos": 9}})
     weights = np.array([[1, 1, 0], [0.5, 0, 0]])
     np.testing.assert_array_equal(result.weights, weights)
-    np.testing.assert_array_equal(result.seen, weights)
+    np.testing.assert_array_equal(result.seen, weights > 0)
     np.testing.assert_allclose(result.losses, softmax_losses(TOKENS[:, 1:], outputs), rtol=1e-5)
     right = outputs.argmax(-1) == TOKENS[:, 1:]
-    assert sums(result)["accuracy"] == float((weights * right).sum())
+    assert sums(result)["accuracy"] == float(((weights > 0) & right).sum())
     objective = make_objective("language_model", TrainConfig(steps=1), snapshot_of(tokens={"bos": 9}))
     assert objective.inputs(None, {"tokens": tf.constant(TOKENS)}).shape == (2, 3)
     assert objective.watched == ("loss", False)
@@ -124,7 +126,7 @@ def test_a_word_without_a_tag_counts_nowhere_and_classes_weigh_as_given() -> Non
     given = {"a": 1.0, "b": 2.0, "c": 4.0}
     batch = {"label": tags, "weight": WEIGHT}
     result = scored("tagging", batch, outputs, features=classes, class_weights=given)
-    np.testing.assert_array_equal(result.seen, [[1, 1, 0, 0], [0.5, 0, 0, 0]])
+    np.testing.assert_array_equal(result.seen, [[1, 1, 0, 0], [1, 0, 0, 0]])
     np.testing.assert_array_equal(result.weights, [[4, 1, 0, 0], [1, 0, 0, 0]])
     np.testing.assert_allclose(
         np.asarray(result.losses)[tags >= 0],
@@ -132,7 +134,7 @@ def test_a_word_without_a_tag_counts_nowhere_and_classes_weigh_as_given() -> Non
         rtol=1e-5,
     )
     plain = scored("tagging", batch, outputs, plain=True, features=classes, class_weights=given)
-    np.testing.assert_array_equal(plain.weights, plain.seen)
+    np.testing.assert_array_equal(plain.weights, [[1, 1, 0, 0], [0.5, 0, 0, 0]])
 
 
 def test_a_class_counts_by_its_weight_in_the_loss_alone() -> None:
@@ -144,7 +146,21 @@ def test_a_class_counts_by_its_weight_in_the_loss_alone() -> None:
     )
     found, losses = sums(result), softmax_losses(label, LOGITS)
     assert found["loss"] == pytest.approx(2 * losses[0] + 1.5 * losses[1], rel=1e-5)
-    assert (found["weight"], found["seen"], found["accuracy"]) == (3.5, 1.5, 0.0)
+    assert (found["weight"], found["seen"], found["accuracy"]) == (3.5, 2.0, 0.0)
+
+
+def test_a_mixed_example_counts_once_whatever_the_weights_of_both() -> None:
+    batch = {
+        "label": np.array([0, 2, 0], np.int64),
+        "weight": np.array([4.0, 0.5, 0.0], np.float32),  # the last one fills the batch up
+        MIXED: np.array([0.25, 0.5, 0.0], np.float32),
+        OTHER_LABEL: np.array([1, 0, 0], np.int64),
+        OTHER_WEIGHT: np.array([8.0, 0.25, 0.0], np.float32),
+    }
+    logits = np.concatenate([LOGITS, LOGITS[:1]])
+    found = sums(scored("classification", batch, logits, features={"label": {"classes": ["a", "b", "c"]}}))
+    assert found["weight"] == (0.75 * 4 + 0.25 * 8) + (0.5 * 0.5 + 0.5 * 0.25)
+    assert (found["seen"], found["accuracy"]) == (2.0, 2.0)
 
 
 class Identity:
