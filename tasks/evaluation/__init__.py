@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 
-REPORT_VERSION = 11
+REPORT_VERSION = 12
 """Incremented when the same model and snapshot would give another report."""
 
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")
