@@ -28,6 +28,8 @@ FEW_OF_CLASS = 20
 """Rows of the sample below which a class gets no weight: it would be that of a few examples."""
 IMBALANCE = 5
 """Ratio of the most to the least frequent class above which classes are weighted."""
+MAJORITY = 0.7
+"""Share of the most frequent class above which accuracy says little: whoever always answers it is as often right."""
 NOUNS = {"image": "images", "audio": "sounds", "words": "sequences"}
 """What examples of only one such column are called; the snapshot's sizes follow from the data."""
 SHOWN = 20
@@ -116,6 +118,17 @@ def weighted(classes: dict[str, int]) -> bool:
     return bool(sizes) and max(sizes) > IMBALANCE * min(sizes) and min(sizes) >= FEW_OF_CLASS
 
 
+def deciding(classes: dict[str, int]) -> tuple[str, str | None] | None:
+    """Return the metric that decides and the class that it calls positive, where accuracy says little; else None.
+
+    With a class of a few examples alone neither is known well enough to decide.
+    """
+    sizes = list(classes.values())
+    if len(sizes) < 2 or max(sizes) <= MAJORITY * sum(sizes) or min(sizes) < FEW_OF_CLASS:
+        return None
+    return ("average_precision", min(classes, key=classes.__getitem__)) if len(sizes) == 2 else ("macro_f1", None)
+
+
 def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess:
     """Return texts for a language model, where they are all that there is."""
     texts = [name for name in columns.inputs if columns.types[name] == "text"]
@@ -166,6 +179,10 @@ def worries_of_classes(classes: dict[str, int]) -> Iterator[str]:
         yield f"imbalanced classes (1 to {most / least:.0f}): each class gets the same weight in the loss"
     elif most > IMBALANCE * least:
         yield f"a class with {least} of the examples looked at: too few to be learned, so classes have no weights"
+    if decided := deciding(classes):
+        metric, positive = decided
+        decides = metric.replace("_", " ") + ("" if positive is None else f" of {positive}")
+        yield f"{most / sum(classes.values()):.0%} are of one class: {decides} decides, not accuracy"
 
 
 def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
