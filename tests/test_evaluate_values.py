@@ -149,21 +149,21 @@ def test_the_curves_of_two_classes_are_those_of_the_positive_one_with_the_values
         f"area under the ROC of {of} {value['roc_auc']:.4f}",
     ]
     [ranked], [passed] = (axes.lines for axes in figure.axes)
-    assert ranked.get_label() == of
+    assert ranked.get_label() == of and ranked.get_drawstyle() == "steps-post"
     steps = -np.diff(ranked.get_xdata()) @ ranked.get_ydata()[:-1]
     assert steps == pytest.approx(value["average_precision"]), "the area that is drawn is the number above it"
     assert np.trapezoid(passed.get_ydata(), passed.get_xdata()) == pytest.approx(value["roc_auc"])
 
 
 def test_curves_of_several_classes_are_of_those_that_occur_and_their_titles_of_the_mean() -> None:
-    labels = np.array([0, 1, 1, 0])
-    scores = np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1], [0.6, 0.3, 0.1]])
+    labels = np.array([0, 1, 1, 0, 0])
+    scores = np.array([[0.8, 0.25, 0.1], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
     orders = {name: (scores[:, number], labels == number) for number, name in enumerate(["a", "b", "never"])}
     figure = figure_of(pictures.curves, orders, "test")
     left, right = figure.axes
     assert [line.get_label() for line in left.lines] == ["a", "b"] and len(right.lines) == 2
     areas = [np.trapezoid(line.get_ydata(), line.get_xdata()) for line in right.lines]
-    assert areas == pytest.approx([3 / 4, 3 / 4]), "of the four pairs of one that is and one that is not"
+    assert areas == pytest.approx([5 / 6, 4 / 6]), "of the six pairs of one that is and one that is not"
     precision = np.mean([average_precision_score(truth, score) for score, truth in list(orders.values())[:2]])
     assert titles(figure) == [
         f"test: average precision, macro average of 2 classes: {precision:.4f}",

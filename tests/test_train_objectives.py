@@ -208,6 +208,18 @@ def test_a_score_is_the_mean_over_all_examples_whoever_scores_which_batch(size: 
     assert samples[1:] == [None] * (size - 1), "who has not scored the first batch shows nothing"
 
 
+def test_an_example_that_weighs_more_counts_once_in_a_score_but_for_the_loss() -> None:
+    objective = make_objective("regression", TrainConfig(steps=1), snapshot_of())
+    given = batches()
+    for batch, weight in zip(given, ([3, 1, 1, 0.5], [1, 1, 8, 1], [0.25, 1, 0, 0]), strict=True):
+        batch["weight"] = np.array(weight, np.float32)
+    scores = Scoring(Identity(), objective, Alone())(given)  # type: ignore[arg-type]
+    squares = np.concatenate([((each["x"] - each["target"]) ** 2).mean(axis=1) for each in given])
+    weights = np.concatenate([each["weight"] for each in given])
+    assert scores["squared_error"] == pytest.approx(float(squares[weights > 0].mean()), rel=1e-6)
+    assert scores["loss"] == pytest.approx(float(weights @ squares / weights.sum()), rel=1e-6)
+
+
 def test_samples_are_without_the_rows_that_fill_a_batch_up() -> None:
     objective = make_objective("regression", TrainConfig(steps=1), snapshot_of())
     scoring = Scoring(Identity(), objective, Alone())  # type: ignore[arg-type]
