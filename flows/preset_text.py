@@ -12,7 +12,7 @@ import yaml
 
 from tasks.data.guess import Guess
 from tasks.data.guess.splits import Splits
-from tasks.data.guess.tables import weighted
+from tasks.data.guess.tables import deciding, weighted
 from tasks.display.numbers import kilobytes
 
 BATCH = 64
@@ -109,9 +109,21 @@ def _images(guess: Guess) -> dict[str, Any]:
         "task": guess.task,
         "predicted": classes or ", ".join(guess.columns.targets),
         "weights": BALANCED if weighted(guess.columns.classes) else "",
+        "judged": _judged(guess.columns.classes),
         "filters": [32, 64] if min(height, width) < 32 else [32, 64, 128],
         **_fitted(train, max(8, min(BATCH, train // 4))),
     }
+
+
+def _judged(classes: dict[str, int]) -> str:
+    """Return the section `evaluate`, where accuracy would decide and says little."""
+    if (decided := deciding(classes)) is None:
+        return ""
+    metric, positive = decided
+    most = max(classes, key=classes.__getitem__)
+    share = f"{classes[most] / sum(classes.values()):.0%} are {most}"
+    text = f"evaluate:\n  primary: {metric}  # accuracy says little: {share}\n"
+    return text if positive is None else f"{text}  positive: {_quoted(positive)}  # the rare class\n"
 
 
 def _table(guess: Guess) -> dict[str, Any]:
@@ -124,6 +136,7 @@ def _table(guess: Guess) -> dict[str, Any]:
         "predicted": guess.columns.label or ", ".join(guess.columns.targets),
         "dropout": 0.3 if guess.examples < 1000 else 0.1,
         "weights": BALANCED if weighted(guess.columns.classes) else "",
+        "judged": _judged(guess.columns.classes),
         **_fitted(train, _batch(TABLE_BATCHES, train), TABLE_EPOCHS, TABLE_STEPS),
     }
 
@@ -275,7 +288,7 @@ train:
   batch_size: {batch}  # examples per step
 {weights}  optimizer: {{kind: adamw, weight_decay: 0.01}}
   learning_rate: 0.002  # the maximum of the schedule
-{fitted}"""
+{fitted}{judged}"""
 
 WORDS = """\
 snapshot:
@@ -313,7 +326,7 @@ train:
   batch_size: {batch}  # examples per step
 {weights}  optimizer: {{kind: adamw, weight_decay: 0.01}}
   learning_rate: 0.001  # the maximum of the schedule
-{fitted}"""
+{fitted}{judged}"""
 
 TEXT = """\
 snapshot:

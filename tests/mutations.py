@@ -22,6 +22,34 @@ from tests.support.mutants import Copy, Mutation
 
 FIRST = [
     Mutation(
+        "tasks/training/engines/tensorflow/objectives/__init__.py",
+        "    return tf.cast(weight > 0, tf.float32)\n",
+        "    return weight\n",
+        "test_train_objectives.py",
+        "An example of weight 3 is three right answers in the accuracy of a training.",
+    ),
+    Mutation(
+        "tasks/evaluation/classification.py",
+        "        numbers = range(len(self.names)) if len(self.names) > 2 else [predictions.positive]\n",
+        "        numbers = range(len(self.names)) if len(self.names) > 2 else [1]\n",
+        "test_evaluate_values.py",
+        "The curves of two classes are those of the second one, whichever is called positive.",
+    ),
+    Mutation(
+        "tasks/data/guess/tables.py",
+        "max(sizes) <= MAJORITY * sum(sizes) or",
+        "max(sizes) <= IMBALANCE * min(sizes) or",
+        "test_init_fits_the_data.py",
+        "Where 71 % are of one class accuracy decides.",
+    ),
+    Mutation(
+        "tasks/data/guess/tables.py",
+        " * rows < FEW_OF_RARE else ",
+        " * rows < FEW_OF_CLASS else ",
+        "test_init_guesses.py",
+        "A test split has a dozen examples of the rare class, by which no model is better than chance.",
+    ),
+    Mutation(
         "tasks/evaluation/units.py",
         "    np.add.at(sums, which, contributions)\n",
         "    sums[which] = contributions\n",

@@ -92,6 +92,8 @@ def test_artifacts_say_what_is_lost(tmp_path: Path) -> None:
     assert (
         describe(made(tmp_path, Report, metrics=metrics)) == "test accuracy 0.9000 [0.8000, 0.9500] (majority 0.1000)"
     )
+    chosen = {"test/accuracy": 0.9, "test/average_precision": 0.5, "test/constant_average_precision": 0.1}
+    assert describe(made(tmp_path, Report, metrics=chosen)) == "test average precision 0.5000 (constant 0.1000)"
 
 
 def test_the_table_of_variants_says_which_one_lost_and_which_one_gained(tmp_path: Path) -> None:

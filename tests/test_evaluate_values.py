@@ -12,11 +12,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from scipy import stats
 from scipy.optimize import minimize_scalar
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
-from tasks.evaluation import language_model, multilabel, pictures, regression
+from tasks.evaluation import classification, language_model, multilabel, pictures, regression
 from tasks.evaluation.differences import tango
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import mean, ratio
@@ -109,15 +110,76 @@ def test_bars_of_reliability_are_the_share_right_at_their_confidence() -> None:
     assert above.get_title(loc="left") + above.get_title(loc="center") == f"test: calibration error {gap:.4f}"
 
 
-def test_curves_are_of_the_classes_that_occur_and_of_all_decisions() -> None:
-    labels = np.array([0, 1, 1, 0])
-    scores = np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1], [0.6, 0.3, 0.1]])
-    left, right = figure_of(pictures.curves, labels, scores, ["a", "b", "never"], "test").axes
-    assert [line.get_label() for line in left.lines] == [line.get_label() for line in right.lines] == ["a", "b", "all"]
+def titles(figure: Any) -> list[str]:
+    return [axes.get_title(loc="left") + axes.get_title(loc="center") for axes in figure.axes]
+
+
+def drawn(judge: Any, predictions: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The figure of the curves that a judge would draw."""
+    figures: dict[str, Any] = {}
+    for name in ("confusion", "reliability", "curves"):
+        plot = getattr(pictures, name)
+        keep = lambda *given, name=name, plot=plot: figures.setdefault(name, figure_of(plot, *given))  # noqa: E731
+        monkeypatch.setattr(pictures, name, keep)
+    judge.pictures(predictions, {"most_wrong": []})
+    return figures["curves"]
+
+
+@pytest.mark.parametrize("positive", [None, "no"])
+def test_the_curves_of_two_classes_are_those_of_the_positive_one_with_the_values_of_the_metrics(
+    positive: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    labels = (random.random(200) < 0.1).astype(np.int64)
+    logits = np.stack([np.zeros(200), random.normal(0, 1, 200) + 1.5 * labels], axis=1)
+    features = {"x": {"kind": "number", "shape": [1], "dtype": "float32"}, "label": {"classes": ["no", "yes"]}}
+    arrays = {"x": np.zeros((200, 1), np.float32), "label": labels}
+    split: Any = SimpleNamespace(name="test", features=features, arrays=arrays, keys=lambda rows: [])
+    judge = classification.Judge(split, EvaluateConfig(positive=positive), "cross_entropy")
+    predictions = judge.predictions({"logits": logits})
+    figure, metrics = drawn(judge, predictions, monkeypatch), classification.METRICS
+    value = {
+        name: metrics[name].of(metrics[name].contributions(predictions)) for name in ("average_precision", "roc_auc")
+    }
+    of, own = positive or "yes", labels == (0 if positive else 1)
+    scores = logits[:, 1] * (-1 if positive else 1)
+    assert value["average_precision"] == pytest.approx(average_precision_score(own, scores), rel=1e-12)
+    assert titles(figure) == [
+        f"test: average precision of {of} {value['average_precision']:.4f}",
+        f"area under the ROC of {of} {value['roc_auc']:.4f}",
+    ]
+    [ranked], [passed] = (axes.lines for axes in figure.axes)
+    assert ranked.get_label() == of and ranked.get_drawstyle() == "steps-post"
+    steps = -np.diff(ranked.get_xdata()) @ ranked.get_ydata()[:-1]
+    assert steps == pytest.approx(value["average_precision"]), "the area that is drawn is the number above it"
+    assert np.trapezoid(passed.get_ydata(), passed.get_xdata()) == pytest.approx(value["roc_auc"])
+
+
+def test_curves_of_several_classes_are_of_those_that_occur_and_their_titles_of_the_mean() -> None:
+    labels = np.array([0, 1, 1, 0, 0])
+    scores = np.array([[0.8, 0.25, 0.1], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    orders = {name: (scores[:, number], labels == number) for number, name in enumerate(["a", "b", "never"])}
+    figure = figure_of(pictures.curves, orders, "test")
+    left, right = figure.axes
+    assert [line.get_label() for line in left.lines] == ["a", "b"] and len(right.lines) == 2
     areas = [np.trapezoid(line.get_ydata(), line.get_xdata()) for line in right.lines]
-    assert areas[:2] == pytest.approx([3 / 4, 3 / 4]), "of the four pairs of one that is and one that is not"
-    title = right.get_title(loc="left") + right.get_title(loc="center")
-    assert title == f"area under the ROC {areas[2]:.4f}"
+    assert areas == pytest.approx([5 / 6, 4 / 6]), "of the six pairs of one that is and one that is not"
+    precision = np.mean([average_precision_score(truth, score) for score, truth in list(orders.values())[:2]])
+    assert titles(figure) == [
+        f"test: average precision, macro average of 2 classes: {precision:.4f}",
+        "area under the ROC, macro average of 2 classes: 0.7500",
+    ]
+
+
+def test_of_many_classes_the_mean_curve_alone_is_drawn() -> None:
+    labels, random = np.arange(300) % 21, np.random.default_rng(2)
+    orders = {str(number): (random.random(300) + (labels == number), labels == number) for number in range(21)}
+    left, right = figure_of(pictures.curves, orders, "test").axes
+    [ranked], [passed] = left.lines, right.lines
+    assert ranked.get_label() == "mean of 21 classes"
+    area = np.mean([roc_auc_score(truth, scores) for scores, truth in orders.values()])
+    assert np.trapezoid(passed.get_ydata(), passed.get_xdata()) == pytest.approx(area, abs=0.01)
+    assert ranked.get_ydata()[0] == 1.0, "a recall of 0 is first"
 
 
 def wrong(number: int) -> dict[str, Any]:

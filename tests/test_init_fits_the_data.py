@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from flows.preset_text import preset_of
+from tasks.config import EvaluateConfig
 from tasks.data.guess.columns import Columns, Tagged
 from tasks.data.guess.found import Guess
 from tasks.data.guess.splits import Splits
@@ -127,6 +128,30 @@ def test_classes_of_unlike_sizes_are_weighed_and_very_rare_ones_are_not(
 ) -> None:
     preset, _ = written(guess_of(what, 600, replace(LABELLED, classes=sizes), shape=(32, 32, 1)))
     assert preset["train"].get("class_weights") == ("balanced" if weighs else None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "decides", "share"),
+    [
+        ({"no": 700, "yes": 300}, None, ""),  # the share is not above 0.7
+        ({"no": 710, "yes": 290}, {"primary": "average_precision", "positive": "yes"}, "71% are no"),
+        ({"bad": 40, "good": 960}, {"primary": "average_precision", "positive": "bad"}, "96% are good"),
+        ({"0": 900, "1": 100}, {"primary": "average_precision", "positive": "1"}, "90% are 0"),
+        ({"bad": 19, "good": 960}, None, ""),  # too few to be judged by
+        ({"a": 800, "b": 100, "c": 100}, {"primary": "macro_f1"}, "80% are a"),
+        ({"a": 700, "b": 200, "c": 100}, None, ""),
+        ({}, None, ""),  # of a regression
+    ],
+)
+@pytest.mark.parametrize("what", ["images", "table"])
+def test_where_most_are_of_one_class_another_metric_than_accuracy_decides_and_says_why(
+    what: str, sizes: dict[str, int], decides: dict[str, str] | None, share: str
+) -> None:
+    preset, text = written(guess_of(what, 1000, replace(LABELLED, classes=sizes), shape=(32, 32, 1)))
+    assert preset.get("evaluate") == decides
+    said = [line.partition("#")[2].strip() for line in text.splitlines() if "  primary: " in line]
+    assert said == ([f"accuracy says little: {share}"] if decides else [])
+    EvaluateConfig(**(decides or {})).fit("classification")
 
 
 def test_a_preset_has_the_source_the_splits_and_the_rules_that_were_found() -> None:

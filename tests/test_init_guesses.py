@@ -29,8 +29,8 @@ from tasks.data.guess.splits import (
     keep_splits,
     shares_of_text,
 )
-from tasks.data.guess.tables import guess_table, weighted, worries_of_classes
-from tasks.data.guess.tags import tagged
+from tasks.data.guess.tables import few_to_judge, guess_table, weighted, worries_of_classes
+from tasks.data.guess.tags import Tagged, tagged
 from tasks.data.split import digests, split_numbers
 from tasks.errors import Refused
 
@@ -247,20 +247,43 @@ def test_of_few_examples_in_train_the_seed_leaves_some_for_validation(first: int
 
 
 @pytest.mark.parametrize(
-    ("classes", "weighs", "worry"),
+    ("classes", "weighs", "worries"),
     [
-        ({"a": 101, "b": 20}, True, "imbalanced classes (1 to 5)"),
-        ({"a": 100, "b": 20}, False, None),
-        ({"a": 101, "b": 19}, False, "a class with 19 of the examples looked at"),
-        ({}, False, None),
+        ({"a": 101, "b": 20}, True, ["imbalanced classes (1 to 5)", "83% are of one class: average precision of b"]),
+        ({"a": 100, "b": 20}, False, ["83% are of one class"]),
+        ({"a": 101, "b": 19}, False, ["a class with 19 of the examples looked at"]),
+        ({"a": 140, "b": 60}, False, []),
+        ({"a": 142, "b": 60}, False, ["70% are of one class"]),
+        ({"a": 142, "b": 30, "c": 30}, False, ["70% are of one class: macro f1 decides"]),
+        ({}, False, []),
     ],
 )
 def test_classes_weigh_where_one_is_five_times_another_of_twenty(
-    classes: dict[str, int], weighs: bool, worry: str | None
+    classes: dict[str, int], weighs: bool, worries: list[str]
 ) -> None:
     assert weighted(classes) is weighs
     said = list(worries_of_classes(classes))
-    assert len(said) == (worry is not None) and all(line.startswith(str(worry)) for line in said)
+    assert len(said) == len(worries) and all(map(str.startswith, said, worries))
+
+
+@pytest.mark.parametrize(
+    ("classes", "rows", "few"),
+    [
+        ({"no": 600, "yes": 400}, FEW_EXAMPLES, ""),
+        ({"no": 600, "yes": 400}, FEW_EXAMPLES - 1, "few rows"),
+        ({"no": 750, "yes": 250}, 1000, ""),
+        ({"no": 751, "yes": 249}, 1000, "few rows of yes"),
+        ({"no": 9600, "yes": 400}, 10_000, ""),
+        ({"no": 9600, "yes": 400}, 6_000, "few rows of yes"),  # 240 of them
+        ({"no": 981, "yes": 19}, 1000, ""),  # none decides
+    ],
+)
+def test_splits_are_larger_where_few_rows_or_few_of_the_rare_class_would_be_judged(
+    classes: dict[str, int], rows: int, few: str
+) -> None:
+    assert few_to_judge(Columns({}, classes=classes), rows) == few
+    tagged = Columns({}, classes=classes, tagged=Tagged("words", "tags", classes, 9, 9))
+    assert few_to_judge(tagged, rows) == ("few rows" if rows < FEW_EXAMPLES else ""), "macro F1 decides there always"
 
 
 def picture(height: int, width: int, mode: str = "L") -> bytes:

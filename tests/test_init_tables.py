@@ -141,9 +141,12 @@ def test_imbalance_missing_values_and_few_rows_are_said_and_met(tmp_path: Path) 
     ]
     guess = guess_source(write_csv(tmp_path / "rare.csv", table))
     said = "\n".join(guess.said)
-    for words in ("a: 50% are missing", "imbalanced classes (1 to 9)", "few rows"):
+    rare = "90% are of one class: average precision of rare decides, not accuracy"
+    for words in ("a: 50% are missing", "imbalanced classes (1 to 9)", rare, "few rows"):
         assert words in said, said
-    assert config_of(guess, tmp_path).train.class_weights == "balanced"
+    config = config_of(guess, tmp_path)
+    assert config.train.class_weights == "balanced"
+    assert (config.evaluate.primary, config.evaluate.positive) == ("average_precision", "rare")
 
 
 def test_paths_of_images_are_images(tmp_path: Path) -> None:

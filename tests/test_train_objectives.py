@@ -13,6 +13,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.fine_tune import Lora
 from tasks.config.optimizer import Adam, AdamW, Sgd
+from tasks.data.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.adapting import adapt, belongs, merged
 from tasks.training.engines.tensorflow.objectives import make_objective
@@ -63,8 +64,8 @@ def test_each_label_of_several_counts_with_the_examples_weight(smoothing: float)
     np.testing.assert_allclose(result.losses, expected, rtol=1e-5)
     found = sums(result)
     assert found["loss"] == pytest.approx(float((expected * WEIGHT[:, None]).sum()), rel=1e-5)
-    assert (found["weight"], found["seen"]) == (4.5, 4.5)
-    assert found["accuracy"] == 1 * (1 + 1 + 0) + 0.5 * (0 + 1 + 1), "a logit of 0 is not above one half"
+    assert (found["weight"], found["seen"]) == (4.5, 6.0)
+    assert found["accuracy"] == (1 + 1 + 0) + (0 + 1 + 1), "a logit of 0 is not above one half"
     plain = scored("multilabel", batch, LOGITS, plain=True, label_smoothing=smoothing)
     np.testing.assert_allclose(plain.losses, sigmoid_losses(target, LOGITS), rtol=1e-5)
 
@@ -85,7 +86,8 @@ def test_an_error_of_a_number_is_squared_or_absolute_and_its_metric_always_squar
     np.testing.assert_allclose(result.losses, errors**power, rtol=1e-6)
     found = sums(result)
     assert found["loss"] == pytest.approx(float((errors**power * WEIGHT[:, None]).sum()), rel=1e-6)
-    assert found["squared_error"] == pytest.approx(float((errors**2 * WEIGHT[:, None]).sum()), rel=1e-6)
+    assert found["squared_error"] == pytest.approx(float((errors**2).sum()), rel=1e-6)
+    assert (found["weight"], found["seen"]) == (4.5, 6.0)
 
 
 TOKENS = np.array([[9, 1, 2, 9], [9, 0, 9, 9]], np.int32)
@@ -98,10 +100,10 @@ def test_a_language_model_is_scored_at_the_tokens_that_follow_but_bos() -> None:
     result = scored("language_model", batch, outputs, features={"tokens": {"bos": 9}})
     weights = np.array([[1, 1, 0], [0.5, 0, 0]])
     np.testing.assert_array_equal(result.weights, weights)
-    np.testing.assert_array_equal(result.seen, weights)
+    np.testing.assert_array_equal(result.seen, weights > 0)
     np.testing.assert_allclose(result.losses, softmax_losses(TOKENS[:, 1:], outputs), rtol=1e-5)
     right = outputs.argmax(-1) == TOKENS[:, 1:]
-    assert sums(result)["accuracy"] == float((weights * right).sum())
+    assert sums(result)["accuracy"] == float(((weights > 0) & right).sum())
     objective = make_objective("language_model", TrainConfig(steps=1), snapshot_of(tokens={"bos": 9}))
     assert objective.inputs(None, {"tokens": tf.constant(TOKENS)}).shape == (2, 3)
 
@@ -121,7 +123,7 @@ def test_a_word_without_a_tag_counts_nowhere_and_classes_weigh_as_given() -> Non
     given = {"a": 1.0, "b": 2.0, "c": 4.0}
     batch = {"label": tags, "weight": WEIGHT}
     result = scored("tagging", batch, outputs, features=classes, class_weights=given)
-    np.testing.assert_array_equal(result.seen, [[1, 1, 0, 0], [0.5, 0, 0, 0]])
+    np.testing.assert_array_equal(result.seen, [[1, 1, 0, 0], [1, 0, 0, 0]])
     np.testing.assert_array_equal(result.weights, [[4, 1, 0, 0], [1, 0, 0, 0]])
     np.testing.assert_allclose(
         np.asarray(result.losses)[tags >= 0],
@@ -129,7 +131,7 @@ def test_a_word_without_a_tag_counts_nowhere_and_classes_weigh_as_given() -> Non
         rtol=1e-5,
     )
     plain = scored("tagging", batch, outputs, plain=True, features=classes, class_weights=given)
-    np.testing.assert_array_equal(plain.weights, plain.seen)
+    np.testing.assert_array_equal(plain.weights, [[1, 1, 0, 0], [0.5, 0, 0, 0]])
 
 
 def test_a_class_counts_by_its_weight_in_the_loss_alone() -> None:
@@ -141,7 +143,21 @@ def test_a_class_counts_by_its_weight_in_the_loss_alone() -> None:
     )
     found, losses = sums(result), softmax_losses(label, LOGITS)
     assert found["loss"] == pytest.approx(2 * losses[0] + 1.5 * losses[1], rel=1e-5)
-    assert (found["weight"], found["seen"], found["accuracy"]) == (3.5, 1.5, 0.0)
+    assert (found["weight"], found["seen"], found["accuracy"]) == (3.5, 2.0, 0.0)
+
+
+def test_a_mixed_example_counts_once_whatever_the_weights_of_both() -> None:
+    batch = {
+        "label": np.array([0, 2, 0], np.int64),
+        "weight": np.array([4.0, 0.5, 0.0], np.float32),  # the last one fills the batch up
+        MIXED: np.array([0.25, 0.5, 0.0], np.float32),
+        OTHER_LABEL: np.array([1, 0, 0], np.int64),
+        OTHER_WEIGHT: np.array([8.0, 0.25, 0.0], np.float32),
+    }
+    logits = np.concatenate([LOGITS, LOGITS[:1]])
+    found = sums(scored("classification", batch, logits, features={"label": {"classes": ["a", "b", "c"]}}))
+    assert found["weight"] == (0.75 * 4 + 0.25 * 8) + (0.5 * 0.5 + 0.5 * 0.25)
+    assert (found["seen"], found["accuracy"]) == (2.0, 2.0)
 
 
 class Identity:
@@ -187,6 +203,18 @@ def test_a_score_is_the_mean_over_all_examples_whoever_scores_which_batch(size: 
     assert scores["loss"] == pytest.approx(float((rows**2).mean()), rel=1e-6)
     np.testing.assert_array_equal(samples[0], given[0]["x"])
     assert samples[1:] == [None] * (size - 1), "who has not scored the first batch shows nothing"
+
+
+def test_an_example_that_weighs_more_counts_once_in_a_score_but_for_the_loss() -> None:
+    objective = make_objective("regression", TrainConfig(steps=1), snapshot_of())
+    given = batches()
+    for batch, weight in zip(given, ([3, 1, 1, 0.5], [1, 1, 8, 1], [0.25, 1, 0, 0]), strict=True):
+        batch["weight"] = np.array(weight, np.float32)
+    scores = Scoring(Identity(), objective, Alone())(given)  # type: ignore[arg-type]
+    squares = np.concatenate([((each["x"] - each["target"]) ** 2).mean(axis=1) for each in given])
+    weights = np.concatenate([each["weight"] for each in given])
+    assert scores["squared_error"] == pytest.approx(float(squares[weights > 0].mean()), rel=1e-6)
+    assert scores["loss"] == pytest.approx(float(weights @ squares / weights.sum()), rel=1e-6)
 
 
 def test_samples_are_without_the_rows_that_fill_a_batch_up() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.artifacts import Artifact, Release
 from tasks.config import Config
-from tasks.config.task import TASKS
+from tasks.config.task import CONSTANT, TASKS
 from tasks.display.numbers import kilobytes, seconds
 from tasks.training.seeds import choice_of
 from tasks.tuning.table import COMPLETE, STATES, Table, Trial
@@ -146,9 +146,11 @@ def size_of_float(variant: str, metrics: Mapping[str, float]) -> str:
 
 
 def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
-    """Return the primary metric of the task that has these metrics."""
+    """Return the primary metric of these metrics: the one with a constant baseline of its own, or the task's first."""
+    of_baseline = f"{prefix}test/{CONSTANT}"
+    chosen = [name.removeprefix(of_baseline) for name in metrics if name.startswith(of_baseline)]
     known = [task.metrics[0] for task in TASKS.values()]
-    return next((name for name in known if f"{prefix}test/{name}" in metrics), "score")
+    return next((name for name in (*chosen, *known) if f"{prefix}test/{name}" in metrics), "score")
 
 
 def baselines(metrics: dict[str, float]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import expit
 
 from tasks.config import EvaluateConfig
 from tasks.errors import Failed
@@ -15,9 +13,6 @@ from tasks.evaluation.metrics import Means, Metric, mean
 from tasks.evaluation.multilabel import Predictions
 from tasks.evaluation.splits import Split
 from tasks.evaluation.units import Floats
-
-NORMAL = "normal"
-"""The name of what is no anomaly, in plots."""
 
 
 def scored(predictions: Predictions) -> Floats:
@@ -50,8 +45,6 @@ class Judge(multilabel.Judge):
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot precision-recall and ROC curves, and the probabilities of both kinds."""
-        chances = expit(predictions.logits[:, 0])
-        both: npt.NDArray = np.stack([1 - chances, chances], axis=-1)
-        labels = predictions.truth[:, 0].astype(np.int64)
-        curves = pictures.curves(labels, both, [NORMAL, self.names[0]], self.split.name)
+        scores, truth = scored(predictions).T
+        curves = pictures.curves({self.names[0]: (scores, truth)}, self.split.name)
         return {"curves": curves, **super().pictures(predictions, details)}

@@ -247,13 +247,20 @@ class Judge:
         drawn = {
             "confusion": pictures.confusion(predictions.labels, predictions.predicted, self.names, title),
             "reliability": pictures.reliability(predictions.confidence, predictions.correct, predictions.bins, title),
-            "curves": pictures.curves(predictions.labels, predictions.probabilities, self.names, title),
+            "curves": pictures.curves(self._orders(predictions), title),
         }
         shown = self.inputs[np.array([row["row"] for row in wrong], np.int64)]
         images = [values for values in shown.values() if values.ndim == 4 and values.dtype == np.uint8]
         if wrong and images:
             drawn["most_wrong"] = pictures.most_wrong(images[0], wrong, f"{title}: most confidently wrong")
         return drawn
+
+    def _orders(self, predictions: Predictions) -> dict[str, tuple[Floats, Floats]]:
+        """Return how the examples are ordered by each class, and which are of it; of two classes by the positive one,
+        as the other has the same order backwards."""
+        numbers = range(len(self.names)) if len(self.names) > 2 else [predictions.positive]
+        columns = {self.names[number]: scored(replace(predictions, positive=number)) for number in numbers}
+        return {name: (each[:, 0], each[:, 1]) for name, each in columns.items()}
 
     def show(self, call: Any) -> dict[str, Any]:
         """Return nothing: a classifier generates nothing."""

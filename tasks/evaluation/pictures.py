@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
+from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 
 from tasks.evaluation.calibration import bins_of, error_of, gaps
+from tasks.evaluation.ordering import average_precision, roc_auc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,35 +114,48 @@ def reliability(confidence: npt.NDArray, correct: npt.NDArray, bins: int, title:
 
 
 @picture
-def curves(labels: npt.NDArray, scores: npt.NDArray, classes: list[str], title: str) -> Figure:
-    """Plot precision-recall and ROC curves of each class against the rest, and of all decisions pooled.
+def curves(orders: dict[str, tuple[npt.NDArray, npt.NDArray]], title: str) -> Figure:
+    """Plot the precision-recall and the ROC curve of each class against the rest, of many classes the mean curve.
+
+    The titles have average precision and area of the only class, or the means over classes: decisions of all classes
+    pooled would be mostly about the frequent ones. Classes without an example, or without any other, are left out.
 
     Args:
-        labels: class numbers, [N].
-        scores: probabilities, [N, classes].
+        orders: by class the score of each example, and 1 where it is of the class, else 0, [N] each.
     """
-    truth = np.eye(len(classes))[labels]
+    known = {name: (scores, truth > 0) for name, (scores, truth) in orders.items() if 0 < truth.mean() < 1}
     figure = Figure((9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    present = [index for index in range(len(classes)) if 0 < truth[:, index].sum() < len(truth)]
-    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, max(len(present), 1)))
-    for colour, index in zip(colours, present if len(classes) <= MANY else (), strict=False):
-        style = {"color": colour, "linewidth": 0.9, "alpha": 0.8, "label": classes[index]}
-        precision, recall, _ = precision_recall_curve(truth[:, index], scores[:, index])
-        left.plot(recall, precision, **style)
-        false, true, _ = roc_curve(truth[:, index], scores[:, index])
-        right.plot(false, true, **style)
-    precision, recall, _ = precision_recall_curve(truth.ravel(), scores.ravel())
-    left.plot(recall, precision, color=WARM, linewidth=2, label="all")
-    false, true, _ = roc_curve(truth.ravel(), scores.ravel())
-    right.plot(false, true, color=WARM, linewidth=2, label="all")
-    average = average_precision_score(truth.ravel(), scores.ravel())
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, max(len(known), 1)))
+    ranked = {name: precision_recall_curve(truth, scores) for name, (scores, truth) in known.items()}
+    passed = {name: roc_curve(truth, scores) for name, (scores, truth) in known.items()}
+    strong: dict[str, Any] = {"color": WARM, "linewidth": 2}
+    if len(known) > MANY:
+        across = np.linspace(0, 1, 201)
+        # recall falls along the curve, and `interp` wants it to rise
+        precisions = [np.interp(across, recall[::-1], each[::-1]) for each, recall, _ in ranked.values()]
+        left.plot(across, np.mean(precisions, axis=0), label=f"mean of {len(known)} classes", **strong)
+        rates = [np.interp(across, false, true) for false, true, _ in passed.values()]
+        right.plot(across, np.mean(rates, axis=0), **strong)
+    else:
+        for name, colour in zip(known, colours, strict=True):
+            style = strong if len(orders) == 1 else {"color": colour, "linewidth": 0.9, "alpha": 0.8}
+            precision, recall, _ = ranked[name]
+            left.plot(recall, precision, drawstyle="steps-post", label=name, **style)
+            false, true, _ = passed[name]
+            right.plot(false, true, **style)
+    of = f" of {next(iter(orders))}" if len(orders) == 1 else f", macro average of {len(known)} classes:"
     left.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.02))
-    left.set_title(f"{title}: average precision {average:.4f}")
+    left.set_title(f"{title}: average precision{of} {_mean(average_precision, known):.4f}")
     right.set(xlabel="false positives", ylabel="true positives", xlim=(-0.01, 1), ylim=(0, 1.02))
-    right.set_title(f"area under the ROC {auc(false, true):.4f}")
-    left.legend(loc="lower left", ncols=2, fontsize=7)
+    right.set_title(f"area under the ROC{of} {_mean(roc_auc, known):.4f}")
+    if known:
+        left.legend(loc="lower left", ncols=2, fontsize=7)
     return figure
+
+
+def _mean(measure: Callable[..., float], orders: dict[str, tuple[npt.NDArray, npt.NDArray]]) -> float:
+    return float(np.mean([measure(*order) for order in orders.values()])) if orders else float("nan")
 
 
 @picture

@@ -22,7 +22,9 @@ from tasks.pages.facts import Facts
 PICTURES = {
     "confusion": "Rows are labels, columns predictions.",
     "reliability": "Accuracy by confidence.",
-    "curves": "Precision against recall, and true positive rate against false positive rate.",
+    "curves": "Precision against recall, and true positive rate against false positive rate: of two classes those of "
+    "the positive one, of several of each against the others, of more than 20 their mean. The titles have average "
+    "precision and area; of several classes the macro average, in which each class counts the same.",
     "most_wrong": "The wrong predictions with the highest confidence.",
     "bits_by_size": "Bits per byte of each file by its size; lines are the totals of all files.",
     "loss_by_position": "Mean loss by position in the row, which begins without context.",

@@ -16,8 +16,8 @@ from tasks.data.guess.columns import Columns
 from tasks.data.guess.file_kinds import suffix_of
 from tasks.data.guess.found import Guess, name_of, refuse
 from tasks.data.guess.payloads import image_shape, log_mel
-from tasks.data.guess.splits import draw_splits, keep_splits, shares_of_text
-from tasks.data.guess.tables import SAMPLED_FILES, worries_of_classes
+from tasks.data.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
+from tasks.data.guess.tables import SAMPLED_FILES, deciding, few_to_judge, worries_of_classes
 from tasks.data.sources.trees import Tree
 from tasks.errors import Refused
 
@@ -96,14 +96,16 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
     if in_splits and kept is None:
         rule, remedy = "the folders of splits are train and test", "add the other, or name the folder of the classes"
         raise Refused("PATH", f"{root}: {', '.join(sorted(tops))}", rule, remedy)
+    columns = Columns({}, label="label", classes=counts)
+    few = deciding(counts) is not None and bool(few_to_judge(columns, len(names)))
     return Guess(
         what="table",
         source=source,
         counts=counts,
         description=f"{len(names):,} {noun} of {len(classes)} classes",
-        splits=kept or draw_splits(source, len(names), f"add {noun}"),
+        splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[few:]),
         examples=len(names),
-        columns=Columns({}, label="label", classes=counts),
+        columns=columns,
         said=tuple(worries_of_classes(counts)),
     )
 

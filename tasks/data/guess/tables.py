@@ -28,6 +28,10 @@ FEW_OF_CLASS = 20
 """Rows of the sample below which a class gets no weight: it would be that of a few examples."""
 IMBALANCE = 5
 """Ratio of the most to the least frequent class above which classes are weighted."""
+MAJORITY = 0.7
+"""Share of the most frequent class above which accuracy says little: whoever always answers it is as often right."""
+FEW_OF_RARE = 250
+"""Examples of the rare class below which splits are larger: an average precision of 12 rare ones is mostly noise."""
 NOUNS = {"image": "images", "audio": "sounds", "words": "sequences"}
 """What examples of only one such column are called; the snapshot's sizes follow from the data."""
 SHOWN = 20
@@ -55,7 +59,7 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
         saw = f"no column beside {columns.label}" + (f" ({ignored})" if ignored else "")
         raise Refused("PATH", saw, "a model needs an input", "name another label")
     kinds = {name: columns.types[name] for name in columns.inputs}
-    few, noun = sample.rows < FEW_EXAMPLES, NOUNS.get("".join(kinds.values()), "rows")
+    few, noun = bool(few_to_judge(columns, sample.rows)), NOUNS.get("".join(kinds.values()), "rows")
     if columns.split:
         kept = keep_splits(source, columns.splits, sample.rows, sample.exact)
     of_columns = f" of {len(columns.types)} columns" if noun == "rows" else ""
@@ -116,6 +120,28 @@ def weighted(classes: dict[str, int]) -> bool:
     return bool(sizes) and max(sizes) > IMBALANCE * min(sizes) and min(sizes) >= FEW_OF_CLASS
 
 
+def deciding(classes: dict[str, int]) -> tuple[str, str | None] | None:
+    """Return the metric that decides and the class that it calls positive, where accuracy says little; else None.
+
+    With a class of a few examples alone neither is known well enough to decide.
+    """
+    sizes = list(classes.values())
+    if len(sizes) < 2 or max(sizes) <= MAJORITY * sum(sizes) or min(sizes) < FEW_OF_CLASS:
+        return None
+    return ("average_precision", min(classes, key=classes.__getitem__)) if len(sizes) == 2 else ("macro_f1", None)
+
+
+def few_to_judge(columns: Columns, rows: int) -> str:
+    """Return what, of all rows, is too few for a test split of a tenth, in words; empty where there are enough."""
+    classes = columns.classes
+    if rows < FEW_EXAMPLES:
+        return "few rows"
+    if columns.tagged is not None or deciding(classes) is None:
+        return ""
+    least = min(classes, key=classes.__getitem__)
+    return f"few rows of {least}" if classes[least] / sum(classes.values()) * rows < FEW_OF_RARE else ""
+
+
 def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess:
     """Return texts for a language model, where they are all that there is."""
     texts = [name for name in columns.inputs if columns.types[name] == "text"]
@@ -155,8 +181,8 @@ def _worries(columns: Columns, sample: Sample, kept: Splits | None) -> Iterator[
         yield from worries_of_classes(columns.classes)
     if columns.classes and not sample.exact:
         yield "a part of the rows was looked at, so the classes are those of the data (source.classes)"
-    if sample.rows < FEW_EXAMPLES and kept is None:
-        yield f"few rows: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
+    if kept is None and (few := few_to_judge(columns, sample.rows)):
+        yield f"{few}: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
 
 
 def worries_of_classes(classes: dict[str, int]) -> Iterator[str]:
@@ -166,6 +192,10 @@ def worries_of_classes(classes: dict[str, int]) -> Iterator[str]:
         yield f"imbalanced classes (1 to {most / least:.0f}): each class gets the same weight in the loss"
     elif most > IMBALANCE * least:
         yield f"a class with {least} of the examples looked at: too few to be learned, so classes have no weights"
+    if decided := deciding(classes):
+        metric, positive = decided
+        decides = metric.replace("_", " ") + ("" if positive is None else f" of {positive}")
+        yield f"{most / sum(classes.values()):.0%} are of one class: {decides} decides, not accuracy"
 
 
 def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:

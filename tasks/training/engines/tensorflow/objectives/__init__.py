@@ -37,7 +37,7 @@ class Scored:
     weights: tf.Tensor
     """Weights of the losses, class weights included; 0 for what is not scored."""
     seen: tf.Tensor
-    """1 for what is scored, else 0; the weights of the metrics."""
+    """1 for what is scored, whatever it weighs, else 0; the weights of the metrics."""
     metrics: dict[str, tf.Tensor]
     """Metrics of each prediction by name, as `accuracy`: 1 where it is correct, else 0."""
 
@@ -83,7 +83,8 @@ class Objective:
         return arguments(model, {tensor.name: tf.cast(batch[tensor.name], tensor.dtype) for tensor in model.inputs})
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
-        """Score outputs (float32); the batch's `weight` [batch] is a factor of all weights."""
+        """Score outputs (float32); the batch's `weight` [batch], 0 of a row that fills it up, is a factor of all
+        weights of losses."""
         raise NotImplementedError
 
 
@@ -108,6 +109,11 @@ def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tf.T
         uniform = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
         losses = (1 - smoothing) * losses + smoothing * uniform
     return losses
+
+
+def counted(weight: tf.Tensor) -> tf.Tensor:
+    """Return 1 where a weight is above 0, else 0, float32: an example that weighs more is no further example."""
+    return tf.cast(weight > 0, tf.float32)
 
 
 def correct(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -12,7 +12,7 @@ from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
 from tasks.data.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, cross_entropy
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, counted, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Classification(Objective):
 
         Of mixed examples the loss counts both labels, by their shares and the weights of their examples.
         """
-        label, seen = batch["label"], batch["weight"]
+        label, weight = batch["label"], batch["weight"]
         losses = self.losses(label, outputs)
-        weights = seen * self._of_class(label)
+        weights = weight * self._of_class(label)
         if MIXED in batch:
-            other, share, weight = batch[OTHER_LABEL], batch[MIXED], batch.get(OTHER_WEIGHT, seen)
+            other, share, of_example = batch[OTHER_LABEL], batch[MIXED], batch.get(OTHER_WEIGHT, weight)
             of_other = self.losses(other, outputs)
-            own, added = (1 - share) * weights, share * weight * self._of_class(other)
+            own, added = (1 - share) * weights, share * of_example * self._of_class(other)
             total = own + added
             losses = tf.math.divide_no_nan(own * losses + added * of_other, total)
             weights = total
-        return Scored(losses, weights, seen, {"accuracy": correct(label, outputs)})
+        return Scored(losses, weights, counted(weight), {"accuracy": correct(label, outputs)})
 
     def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Return the cross-entropy of logits."""

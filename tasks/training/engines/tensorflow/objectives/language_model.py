@@ -10,7 +10,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.task import SCORED
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, cross_entropy
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, counted, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class LanguageModel(Objective):
         target = tf.cast(batch["tokens"][:, 1:], tf.int32)
         scored = batch[SCORED][:, 1:] > 0 if SCORED in batch else target != self.bos
         weights = batch["weight"][:, None] * tf.cast(scored, tf.float32)
-        return Scored(self.losses(target, outputs), weights, weights, {"accuracy": correct(target, outputs)})
+        right = {"accuracy": correct(target, outputs)}
+        return Scored(self.losses(target, outputs), weights, counted(weights), right)
 
     def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Return the cross-entropy of logits."""

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, counted
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Multilabel(Objective):
         target = tf.cast(batch["target"], tf.float32)
         weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
         correct = tf.cast((outputs > 0) == (target > 0.5), tf.float32)
-        return Scored(self.losses(target, outputs), weights, weights, {"accuracy": correct})
+        return Scored(self.losses(target, outputs), weights, counted(weights), {"accuracy": correct})
 
     def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Return the cross-entropy of each label."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, counted
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Regression(Objective):
         """Score outputs for the feature `target`."""
         target = tf.reshape(tf.cast(batch["target"], tf.float32), tf.shape(outputs))
         weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
-        return Scored(self.losses(target, outputs), weights, weights, {"squared_error": tf.square(outputs - target)})
+        squared = {"squared_error": tf.square(outputs - target)}
+        return Scored(self.losses(target, outputs), weights, counted(weights), squared)
 
     def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Return the squared or absolute error of each target."""

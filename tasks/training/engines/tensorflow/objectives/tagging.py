@@ -9,7 +9,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Scored, classification, correct
+from tasks.training.engines.tensorflow.objectives import Batch, Scored, classification, correct, counted
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Tagging(classification.Classification):
         left_out = tags.shape[1] - tf.shape(outputs)[1]
         # to the length of the tags, which is known: the scale of float16 is computed from the number of losses
         logits = tf.ensure_shape(tf.pad(outputs, [[0, 0], [0, left_out], [0, 0]]), [*tags.shape, outputs.shape[-1]])
-        seen = batch["weight"][:, None] * tf.cast(tags != UNTAGGED, tf.float32)
+        weight = batch["weight"][:, None] * tf.cast(tags != UNTAGGED, tf.float32)
         label = tf.maximum(tags, 0)
-        weights = seen * self._of_class(label)
-        return Scored(self.losses(label, logits), weights, seen, {"accuracy": correct(label, logits)})
+        weights = weight * self._of_class(label)
+        return Scored(self.losses(label, logits), weights, counted(weight), {"accuracy": correct(label, logits)})
 
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Tagging:
