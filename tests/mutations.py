@@ -1357,8 +1357,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/objectives/classification.py",
-        "(1 - share) * weights, share * weight * self._of_class(other)\n",
-        "(1 - share) * weights, share * weight * self._of_class(label)\n",
+        "(1 - share) * weights, share * of_example * self._of_class(other)\n",
+        "(1 - share) * weights, share * of_example * self._of_class(label)\n",
         "test_augment.py test_train_losses.py test_train_options.py",
         ("With mixup or cutmix and class weights the other label counts with the weight of the first label's class."),
     ),

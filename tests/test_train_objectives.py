@@ -210,7 +210,7 @@ def test_an_example_that_weighs_more_counts_once_in_a_score_but_for_the_loss() -
     given = batches()
     for batch, weight in zip(given, ([3, 1, 1, 0.5], [1, 1, 8, 1], [0.25, 1, 0, 0]), strict=True):
         batch["weight"] = np.array(weight, np.float32)
-    scores = Scoring(Identity(), objective, Alone())(given)  # type: ignore[arg-type]
+    scores = Scoring(Identity(), objective, Alone()).score(given)  # type: ignore[arg-type]
     squares = np.concatenate([((each["x"] - each["target"]) ** 2).mean(axis=1) for each in given])
     weights = np.concatenate([each["weight"] for each in given])
     assert scores["squared_error"] == pytest.approx(float(squares[weights > 0].mean()), rel=1e-6)
