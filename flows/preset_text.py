@@ -270,8 +270,8 @@ FITTED = """\
   clip_norm: 1.0  # global norm of the gradient
   checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
   evaluate_every: {every}  # steps between evaluations on the validation split
-  select: best  # the weights with the lowest validation loss
-  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
+  select: best  # the weights with the best score on the validation split
+  early_stopping: {{patience: {patience}}}  # evaluations without improvement of that score
 """
 """The end of the section `train`, where validation chooses the weights."""
 

@@ -146,9 +146,12 @@ def size_of_float(variant: str, metrics: Mapping[str, float]) -> str:
 
 
 def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
-    """Return the primary metric of these metrics: the one with a constant baseline of its own, or the task's first."""
-    of_baseline = f"{prefix}test/{CONSTANT}"
+    """Return the primary metric of these metrics: the one with a constant baseline of its own, of a variant the one
+    whose loss is known, or the task's first."""
+    of_baseline, of_test, lost = f"{prefix}test/{CONSTANT}", f"{prefix}test/", "_loss"
     chosen = [name.removeprefix(of_baseline) for name in metrics if name.startswith(of_baseline)]
+    of_variant = [name for name in metrics if prefix and name.startswith(of_test) and name.endswith(lost)]
+    chosen += [name.removeprefix(of_test).removesuffix(lost) for name in of_variant]
     known = [task.metrics[0] for task in TASKS.values()]
     return next((name for name in (*chosen, *known) if f"{prefix}test/{name}" in metrics), "score")
 

@@ -251,7 +251,9 @@ def variant(
 
 def _judged_by(evaluate: EvaluateConfig) -> dict[str, Any]:
     """Return what of the evaluation's config decides what variants are judged by."""
-    names = {"bins", "at", "primary", "positive", "threshold", "calibrate"}
+    names = {"bins", "at", "primary", "positive"}
+    if evaluate.threshold is not None:  # which is fitted to calibrated probabilities
+        names |= {"threshold", "calibrate"}
     if evaluate.primary in evaluate.own_metrics:
         names |= {"own_metrics", "lower_is_better"}
     return evaluate.model_dump(mode="json", include=names - evaluate.later())

@@ -16,10 +16,10 @@ GOLDEN = {
     "snapshot/snapshot": "b4e0d20cc6cf883d",
     "train/model": "c2ab01e2cfb21134",
     "evaluate/report": "42b8c4a39eb6d266",
-    "compress/saved_model": "5cb7cfedc2bf9828",
-    "compress/litert": "a53fa017085253be",
-    "compress/int8_dynamic": "b24061466950ab29",
-    "export/export": "289839b7c936793f",
+    "compress/saved_model": "6cfb2b15c32aa8b5",
+    "compress/litert": "7e7d60efb6b294b2",
+    "compress/int8_dynamic": "51279f5d10c2e3fe",
+    "export/export": "ecff07290ef5e942",
 }
 
 
