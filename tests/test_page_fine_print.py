@@ -440,7 +440,7 @@ def test_each_metric_that_was_measured_has_a_row_with_what_it_means() -> None:
     metrics = {"test/accuracy": 0.9, "validation/loss": 0.5, "test/profit": 2.0, "test/majority_accuracy": 0.25}
     rows = judgement.metrics(facts(config=config, metrics=metrics, metric="accuracy"))
     assert [(row["name"], row["better"]) for row in rows] == [
-        ("accuracy", "higher is better"),
+        ("accuracy", "higher is better, decides"),
         ("loss", "lower is better"),
         ("profit", "own.metrics:profit"),
         ("majority accuracy", "of always predicting the most frequent class"),

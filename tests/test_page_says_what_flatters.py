@@ -28,8 +28,9 @@ def test_what_was_chosen_on_the_validation_split_is_said() -> None:
 
 
 def test_models_that_were_judged_on_the_same_test_split_before_are_counted(tmp_path: Path) -> None:
-    """Those of this home, each once; not the run's own, and not those of other records or later runs."""
+    """Those of this home, each once; not the run's own, and not those of other test rows or later runs."""
     uses = {
+        "0": "records/with-another-column report/o",
         "1": "records/r report/a",
         "2": "records/r report/a model/m",
         "3": "records/other report/b",
@@ -42,13 +43,20 @@ def test_models_that_were_judged_on_the_same_test_split_before_are_counted(tmp_p
         (home.runs / name).mkdir()
         (home.runs / name / "uses").write_text("\n".join(content.split()))
         (home.runs / name / "run.json").write_text(json.dumps({"run_id": name}))
+    for name, rows in {"r": "1", "with-another-column": "1", "other": "2"}.items():
+        (home.store / "records" / name).mkdir(parents=True)
+        files = [{"path": "rows/x-test.tfrecord-00000-of-00001.npy", "sha256": rows}, {"path": "y", "sha256": name}]
+        (home.store / "records" / name / "manifest.json").write_text(json.dumps({"files": files}))
     of = Facts.__new__(Facts)
     of.run = Run(home, home.runs / "5")
     digests = {"records": "r", "report": "own"}
-    artifacts = {kind: SimpleNamespace(kind=kind, digest=digest) for kind, digest in digests.items()}
+    artifacts = {
+        kind: SimpleNamespace(kind=kind, digest=digest, path=home.store / kind / digest)
+        for kind, digest in digests.items()
+    }
     of.one = artifacts.get  # type: ignore[method-assign, assignment]
-    assert of.judged_before == 2
-    said = "2 other models were judged on this test split before: the best of several looks better than it is."
+    assert of.judged_before == 3
+    said = "3 other models were judged on this test split before: the best of several looks better than it is."
     assert judgement.looks(of) == said
     assert judgement.looks(facts(judged_before=0)) == ""
     assert judgement.looks(facts(judged_before=1)).startswith("1 other model was judged")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -40,6 +40,10 @@ class Curve:
     dashed: bool = False
 
 
+VALIDATION = "validation/"
+LOSSES = 3
+"""The first plots, whose metrics training and validation both have."""
+
 CHARTS = (
     Chart("loss", {"train/loss": "train", "validation/loss": "validation"}, log=True),
     Chart("accuracy", {"train/accuracy": "train", "validation/accuracy": "validation"}),
@@ -49,6 +53,15 @@ CHARTS = (
     Chart("update relative to the weights", {"train/update_ratio": "update"}, log=True),
     Chart("milliseconds per step", {"train/step_ms": "step"}, log=True),
 )
+
+
+def charts_of(names: Iterable[str]) -> list[Chart]:
+    """Return the plots of metrics by name, in their order: after those of every training one of each other metric of
+    the validation split, as of the primary one."""
+    known = {name for chart in CHARTS for name in chart.names}
+    others = sorted({name for name in names if name.startswith(VALIDATION)} - known)
+    added = [Chart(name.removeprefix(VALIDATION).replace("_", " "), {name: "validation"}) for name in others]
+    return [*CHARTS[:LOSSES], *added, *CHARTS[LOSSES:]]
 
 
 def read(journal: Path) -> dict[str, Points]:
@@ -79,7 +92,7 @@ def draw_both(runs: dict[str, dict[str, Points]]) -> list[tuple[str, str]]:
             )
     return [
         (chart.title, draw(chart.title, curves_of[chart.title], chart.log))
-        for chart in CHARTS
+        for chart in charts_of({name for points_of in runs.values() for name in points_of})
         if chart.title in curves_of
     ]
 
@@ -87,11 +100,11 @@ def draw_both(runs: dict[str, dict[str, Points]]) -> list[tuple[str, str]]:
 def draw_seeds(points_of: dict[str, dict[str, Points]], chosen: str) -> list[tuple[str, str]]:
     """Return the plots of several trainings by name: of each validation, else train; the chosen one in red."""
     plots = []
-    for chart in CHARTS:
+    for chart in charts_of({name for of in points_of.values() for name in of}):
         metrics = [
             metric for metric in reversed(chart.names) if any(len(of.get(metric, ())) > 1 for of in points_of.values())
         ]
-        if not metrics or len(chart.names) == 1:
+        if not metrics or (len(chart.names) == 1 and not metrics[0].startswith(VALIDATION)):
             continue
         lines = {name: of[metrics[0]] for name, of in points_of.items() if len(of.get(metrics[0], ())) > 1}
         others = [Curve("", points) for name, points in lines.items() if name != chosen]
@@ -110,7 +123,7 @@ def of_training(name: str, points_of: dict[str, Points]) -> dict[str, Points]:
 def _drawn(points_of: dict[str, Points]) -> list[tuple[Chart, dict[str, Points]]]:
     """Return the plots that have a curve of two points, with their curves; equal curves are drawn once."""
     drawn: list[tuple[Chart, dict[str, Points]]] = []
-    for chart in CHARTS:
+    for chart in charts_of(points_of):
         lines = {label: points_of[name] for name, label in chart.names.items() if len(points_of.get(name, ())) > 1}
         if lines and all(lines != others for _, others in drawn):
             drawn.append((chart, lines))

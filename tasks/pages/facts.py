@@ -196,13 +196,16 @@ class Facts:
         records, own = self.one("records"), self.one("report")
         if records is None or own is None:
             return 0
-        name, reports = f"{records.kind}/{records.digest}", set()
+        same, reports = {f"{records.kind}/{records.digest}": True}, set()
         for run in find_runs(self.run.home):
             if run.run_id >= self.run.run_id:
                 break
             uses = run.folder / "uses"
             used = uses.read_text().split() if uses.exists() else []
-            if name in used:
+            for name in used:
+                if name.startswith(f"{records.kind}/") and name not in same:
+                    same[name] = _test_rows(self.run.store.root / name) == _test_rows(records.path)
+            if any(same.get(name) for name in used):
                 reports |= {each for each in used if each.startswith(f"{own.kind}/")}
         return len(reports - {f"{own.kind}/{own.digest}"})
 
@@ -299,3 +302,10 @@ def noun_of(model: Model) -> str:
 def _name(artifact: Artifact) -> str:
     config = artifact.manifest["inputs"]["config"]
     return str(config.get("variant", artifact.kind)) if artifact.kind == "variant" else artifact.kind
+
+
+def _test_rows(records: Path) -> list[str]:
+    """Return the SHA-256 of the files that name the test rows of records; empty where these are gone."""
+    path = records / "manifest.json"
+    files = json.loads(path.read_bytes())["files"] if path.exists() else []
+    return [file["sha256"] for file in files if file["path"].startswith("rows/") and "-test." in file["path"]]

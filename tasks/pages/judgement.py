@@ -66,7 +66,8 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
             losses = (*facts.config.evaluate.lower_is_better, *(set(task.metrics) - task.higher_is_better))
             better = "lower is better" if name in losses else "higher is better"
             described = {**FIGURES, **task.baselines, **own, constant: "of the best constant answer"}.get(name, better)
-            rows.append({"name": name.replace("_", " "), "better": described, "values": values})
+            decides = ", decides" if name == facts.metric else ""
+            rows.append({"name": name.replace("_", " "), "better": described + decides, "values": values})
     return rows
 
 
