@@ -19,7 +19,6 @@ from tasks.config.task import LABEL, TARGET
 from tasks.data.order import splitmix64
 from tasks.data.sources.row_hashes import hashes_of
 from tasks.data.split import Hashes
-from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
 from tasks.evaluation.judging import Judge, contributions_of, examples_of, make_judge, metric_of
@@ -34,6 +33,8 @@ ROUNDING = 1e-9
 """Sums that differ by less than this share are equal but for the order of their terms."""
 ALL_PATTERNS, MOST_FLIPPED = 12, 2000
 """Units all of whose patterns of signs are counted, and whose signs are drawn, at most."""
+TOO_FEW = 5
+"""Units that may all have changed in one way by chance: in 2 of 32 patterns of signs."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,10 @@ def change(metric: Metric, before: Floats, after: Floats, resamples: int, units:
 
     It is more than noise where the interval excludes 0 and a permutation test agrees, which holds for any number of
     units; of shares of independent examples that is McNemar's exact test (Psychometrika 12, 1947). A value that is not
-    defined (NaN) is noise.
+    defined (NaN), or that a single unit decides, is noise.
     """
     interval = difference(metric, before, after, units)
-    significant = interval.low > 0 or interval.high < 0
+    significant = interval.units > 1 and (interval.low > 0 or interval.high < 0)
     if metric.share and units is None:
         significant = significant and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
     elif significant:
@@ -184,8 +185,8 @@ def exchanged(metric: Metric, before: Floats, after: Floats, draws: int, units: 
     any unit (Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937).
 
     A function of means is computed anew with models that changed places, so that the test is exact for any number of
-    units. Of the order of scores the influences of units do, which are nearly as good where enough units decide; of
-    fewer the p-value is 1. So do pseudo-values above `MOST_FLIPPED` units, where the test is Student's.
+    units. Of the order of scores the influences of units do, which are nearly as good where more than `TOO_FEW` units
+    decide; of fewer the p-value is 1. So do pseudo-values above `MOST_FLIPPED` units, where the test is Student's.
     """
     changes = metric.pseudo(after, units) - metric.pseudo(before, units)
     if isinstance(metric, Means) and len(changes) <= MOST_FLIPPED:
@@ -193,7 +194,7 @@ def exchanged(metric: Metric, before: Floats, after: Floats, draws: int, units: 
         both, difference = first.means + second.means, (second.sums - first.sums) / first.sizes.sum()
         moved = signs_of(len(changes), draws) @ difference
         return _tail(metric.value((both + moved) / 2) - metric.value((both - moved) / 2))
-    enough = min(metric.deciding(each, units) for each in (before, after)) >= MIN_EXAMPLES
+    enough = min(metric.deciding(each, units) for each in (before, after)) > TOO_FEW
     return sign_flips(changes, draws) if enough or isinstance(metric, Means) else 1.0
 
 

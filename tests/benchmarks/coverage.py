@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth, and how often a difference is called more than noise: by chance, and rightly.
+"""How often 95 % intervals hold the truth, and how often a difference is more than noise: by chance, and rightly.
 
     python -m tests.benchmarks.coverage [--replicates 2000] [--tasks ranking regression]
 
@@ -50,7 +50,7 @@ def effects(random: Random, scene: str, shape: tuple[int, ...]) -> Floats:
 
 
 def margins(random: Random, scene: str, truth: np.ndarray, worse: float) -> Floats:
-    """Log-odds of what is true or not: half of it, or 5 %; at the edge 0.4 % are wrong, skewed ones are far too sure."""
+    """Log-odds of what is true or not: half of it, or 5 %; at the edge 0.4 % are wrong, skewed ones are too sure."""
     sharp = {"edge": 2.65, "rare": 1.5}.get(scene, 0.7)
     prior = np.log(0.05 / 0.95) if scene == "rare" else 0.0
     usual = 2 * sharp * ((sharp - worse) * (2 * truth - 1) + effects(random, scene, truth.shape)) + prior
@@ -139,7 +139,7 @@ class Case:
     draw: Draw
     scenes: tuple[str, ...]
     worse: float
-    """How much worse the other model is at 200 examples, for the power; at others so that it is about as hard to see."""
+    """How much worse the other model is at 200 examples, for the power; of fewer so that it is about as hard to see."""
 
 
 ALL = ("even", "rare", "edge", "clustered", "skewed")
@@ -184,7 +184,7 @@ class Cell:
         """The power, and in brackets how much that is of the peer's."""
         if not self.power >= 0:
             return ""
-        return f"{self.power:.2f} ({self.power / self.peer:.2f})" if self.peer else f"{self.power:.2f} (–)"
+        return f"{self.power:.2f} ({self.power / self.peer:.2f})" if self.peer else f"{self.power:.2f} (-)"
 
     @property
     def outside(self) -> bool:
@@ -221,9 +221,10 @@ def cells(task: str, scene: str, count: int, truths: dict[str, float], replicate
     seen: dict[str, list[tuple[bool, bool, bool]]] = {name: [] for name in metrics}
     for equal in drawn(case, scene, count, replicates, (0.0, 0.0), 1):
         for name, metric in metrics.items():
-            for one, other in zip(*(parts(metric, each, count) for each in equal), strict=True):
+            ones, others = (parts(metric, each, count) for each in equal)
+            for one, other, far in zip(ones, others, far_apart(metric, ones, others, units), strict=True):
                 found = interval_of(metric, one, units)
-                false = change(metric, one, other, RESAMPLES, units).more_than_noise
+                false = far and change(metric, one, other, RESAMPLES, units).more_than_noise
                 seen[name].append((found.low <= truths[name] <= found.high, found.units < MIN_EXAMPLES, false))
     detected: dict[str, list[tuple[bool, bool]]] = {name: [] for name in metrics}
     less = (0.0, case.worse * (200 / count) ** 0.5 * (2 if scene == "clustered" else 1))
@@ -238,6 +239,22 @@ def cells(task: str, scene: str, count: int, truths: dict[str, float], replicate
         )
         for name in metrics
     }
+
+
+def far_apart(metric: Metric, before: Floats, after: Floats, units: Units | None) -> np.ndarray:
+    """Return in which data sets [sets, count, K] a change may be more than noise, of all at once: where it is further
+    from 0 than 1.96 standard errors. Intervals that exclude 0 are a part of these."""
+    if not isinstance(metric, Means):
+        return np.ones(len(before), bool)
+    if units is not None:
+        before, after = (each.reshape(len(each), -1, GROUP, each.shape[-1]).mean(axis=2) for each in (before, after))
+    count, pseudo = before.shape[1], []
+    for values in (before, after):
+        total = values.sum(axis=1, keepdims=True)
+        pseudo.append(count * metric.value(total / count) - (count - 1) * metric.value((total - values) / (count - 1)))
+    changes = pseudo[1] - pseudo[0]
+    apart = metric.value(after.mean(axis=1)) - metric.value(before.mean(axis=1))
+    return np.abs(apart) >= 1.959 * changes.std(axis=1, ddof=1) / count**0.5
 
 
 def peer(metric: Metric, before: Floats, after: Floats, units: Units | None) -> float:
