@@ -163,10 +163,10 @@ def change(metric: Metric, before: Floats, after: Floats, resamples: int, units:
 
     It is more than noise where the interval excludes 0 and a permutation test agrees, which holds for any number of
     units; of shares of independent examples that is McNemar's exact test (Psychometrika 12, 1947). A value that is not
-    defined (NaN), or that a single unit decides, is noise.
+    defined (NaN) is noise.
     """
     interval = difference(metric, before, after, units)
-    significant = interval.units > 1 and (interval.low > 0 or interval.high < 0)
+    significant = interval.low > 0 or interval.high < 0
     if metric.share and units is None:
         significant = significant and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
     elif significant:

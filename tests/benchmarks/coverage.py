@@ -243,8 +243,10 @@ def cells(task: str, scene: str, count: int, truths: dict[str, float], replicate
 
 def far_apart(metric: Metric, before: Floats, after: Floats, units: Units | None) -> np.ndarray:
     """Return in which data sets [sets, count, K] a change may be more than noise, of all at once: where it is further
-    from 0 than 1.96 standard errors. Intervals that exclude 0 are a part of these."""
-    if not isinstance(metric, Means):
+    from 0 than 1.96 standard errors. Intervals that exclude 0 are a part of these, but where a single unit decides."""
+    if not isinstance(metric, Means) or (
+        isinstance(metric, Score) and metric.needs is not None and before.shape[1] < 50
+    ):
         return np.ones(len(before), bool)
     if units is not None:
         before, after = (each.reshape(len(each), -1, GROUP, each.shape[-1]).mean(axis=2) for each in (before, after))
