@@ -75,14 +75,14 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/estimates.py",
-        "        return not 0 < share < 1 or self.error <= 1e-12 * (self.most - self.least) or self.units < 2\n",
+        "        return not 0 < self._share < 1 or self.error <= 1e-12 * (self.most - self.least) or self.units < 2\n",
         "        return self.units < 2\n",
         "test_evaluate_estimates.py",
         "A perfect score has an interval of no width, or none at all.",
     ),
     Mutation(
         "tasks/evaluation/paired.py",
-        "        significant = sign_flips(changes, resamples) < 1 - LEVEL\n",
+        "        significant = exchanged(metric, before, after, resamples, units) < 1 - LEVEL\n",
         "        pass\n",
         "test_evaluate_estimates.py",
         "Five files of a language model that became a little better by chance are more than noise.",

@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tasks.config.task import TASKS
 from tasks.evaluation import classification, language_model, multilabel, ranking, regression, tagging
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
+from tasks.evaluation.paired import change
+from tests.benchmarks import coverage
 
 Random = np.random.Generator
 
+FEW_SETS = 60
+PLACES = {"even": (20, 50), "rare": (50,), "edge": (50,), "clustered": (20 * coverage.GROUP, 30 * coverage.GROUP)}
+"""Numbers of examples by scene of the benchmark; the clustered ones are of 20 and 30 units."""
 SETS, EXAMPLES = 160, 120
 TOLERANCE = 0.06
 """Three standard errors of a share of 95 % among so many sets."""
@@ -112,6 +118,62 @@ def test_an_interval_covers_the_truth_as_often_as_it_says(task: str, name: str, 
     covered = np.mean([bound.low <= truth <= bound.high for bound in bounds])
     assert LEVEL - TOLERANCE <= covered < 1, covered
     assert all(bound.low < bound.value < bound.high for bound in bounds)
+
+
+def beyond(share: float, sets: int) -> float:
+    """Return how far a share may be off among so many sets: three standard errors."""
+    return 3 * float(np.sqrt(share * (1 - share) / sets))
+
+
+@pytest.mark.parametrize(
+    ("task", "scene"),
+    [(task, scene) for task, case in coverage.CASES.items() for scene in case.scenes if scene in PLACES],
+)
+def test_few_rare_and_grouped_examples_are_covered_or_marked_and_chance_is_rarely_more_than_noise(
+    task: str, scene: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the table of docs/metrics.md has with 2,000 sets a cell."""
+    monkeypatch.setattr(coverage, "POWER_AT", ())
+    everything = coverage.CASES[task].draw(np.random.default_rng(0), scene, 100_000, (0.0,))[0]
+    truths = {name: metric(everything) for name, metric in coverage.metrics_of(task, scene).items()}
+    for count in PLACES[scene]:
+        for name, cell in coverage.cells(task, scene, count, truths, FEW_SETS).items():
+            about = f"{name}, {count} examples: {cell}"
+            assert cell.false <= 0.06 + beyond(0.06, FEW_SETS), about
+            assert cell.few > 0.5 or cell.covered >= 0.92 - beyond(0.92, FEW_SETS), about
+            assert cell.few <= 0.5 or count == 20 or scene in ("rare", "edge", "clustered"), about
+
+
+@pytest.mark.parametrize("name", ["average_precision", "recall", "f1", "mcc", "macro_f1"])
+def test_what_one_or_no_positive_decides_is_noise(name: str) -> None:
+    """Where there is none, the area under a curve is not defined; its difference is no evidence."""
+    random, metric = np.random.default_rng(5), classification.METRICS[name]
+    for positives in (0, 1, 2):
+        labels = np.arange(200) < positives
+        before, after = (
+            metric.contributions(classification.Predictions.of(random.normal(0, 1, (200, 2)), labels)) for _ in range(2)
+        )
+        made = change(metric, before, after, 200)
+        assert not made.more_than_noise or name in ("mcc", "macro_f1"), "these have 200 others, too"
+
+
+def test_one_wrong_of_many_has_an_interval_as_wide_as_an_exact_one() -> None:
+    values = np.ones((200, 1))
+    values[7] = 0
+    exact = stats.binomtest(199, 200).proportion_ci()
+    found = ranking.METRICS["mrr"].estimate(values, None)
+    low, high = found.ends(0.95)
+    assert low <= exact.low * 1.001 and high >= exact.high * 0.9999 and found.method == "exact binomial"
+    for end, p_value in ((low, found.p_at_most), (high, found.p_at_least)):
+        assert p_value(end) == pytest.approx(0.025, rel=1e-3)
+
+
+def test_a_loss_says_how_many_units_carry_it() -> None:
+    random = np.random.default_rng(0)
+    metric, few = classification.METRICS["loss"], np.full((500, 1), 1e-3)
+    few[:4] = 3.0
+    assert metric.estimate(few, None).units < 20
+    assert metric.estimate(random.normal(0, 1, (100, 1)) ** 2, None).units == 100
 
 
 def test_the_calibration_test_rejects_a_calibrated_model_as_often_as_it_says_and_another_nearly_always() -> None:

@@ -40,9 +40,10 @@ class Paired:
         return Skewed(self.value, self.error, 0.0, self.units, self.freedom)
 
     def ends(self, level: float) -> tuple[float, float]:
-        if self.error <= 0 or self.units < 2:
-            unseen = 1 - ((1 - level) / 2) ** (1 / self.units)
-            reach = unseen * self.span if isfinite(self.span) and self.units > 1 else 0.0
+        if self.units < 2:
+            return (-self.span, self.span) if isfinite(self.span) else (self.value, self.value)
+        if self.error <= 0:
+            reach = (1 - ((1 - level) / 2) ** (1 / self.units)) * self.span if isfinite(self.span) else 0.0
             return self.value - reach, self.value + reach
         both = (self._student.ends(level), self._hall.ends(level))
         return min(low for low, _ in both), max(high for _, high in both)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import stats
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, stdtr, stdtrit
 
 Function = Callable[[Any], Any]
 """Of a number, or of each of an array."""
@@ -25,6 +25,9 @@ BINOMIAL, LOGIT, SKEWED, PAIRED, TANGO = (
     "paired Student's t",
     "Tango's score",
 )
+FEW = 5
+"""Successes or failures below which a share has no normal distribution (Brown, Cai and DasGupta, Statistical Science
+16, 2001)."""
 MOST_TRIALS = 1 << 30
 """Trials that are asked for at most."""
 ALONE, ALIKE = "one unit", "all alike"
@@ -154,7 +157,8 @@ class Bounded:
 
     The interval stays within the bounds. Where no unit differs, as those of a perfect model, it is the widest of any
     values within the bounds with this mean: that of Clopper and Pearson with a number of successes that need not be
-    whole.
+    whole. Where the share is worth few successes or failures, by the number of trials that would have this standard
+    error (Korn and Graubard, Survey Methodology 24, 1998), the interval reaches as far as the wider one on each side.
     """
 
     value: float
@@ -168,17 +172,27 @@ class Bounded:
 
     @property
     def method(self) -> str:
-        return BINOMIAL if self._flat else LOGIT
+        return BINOMIAL if self._few else LOGIT
 
     @property
     def _share(self) -> float:
         return min(max((self.value - self.least) / (self.most - self.least), 0.0), 1.0)
 
     @property
-    def _flat(self) -> bool:
+    def _alike(self) -> bool:
         """Whether there is no spread that logits could have; a single unit has none."""
-        share = self._share
-        return not 0 < share < 1 or self.error <= 1e-12 * (self.most - self.least) or self.units < 2
+        return not 0 < self._share < 1 or self.error <= 1e-12 * (self.most - self.least) or self.units < 2
+
+    @property
+    def _trials(self) -> float:
+        """The number of trials of which a share would be as sure."""
+        if self._alike:
+            return self.units
+        return self._share * (1 - self._share) * ((self.most - self.least) / self.error) ** 2
+
+    @property
+    def _few(self) -> bool:
+        return self._trials * min(self._share, 1 - self._share) < FEW
 
     @property
     def _deviation(self) -> float:
@@ -186,33 +200,40 @@ class Bounded:
         return self.error / (self.most - self.least) / (self._share * (1 - self._share))
 
     def ends(self, level: float) -> tuple[float, float]:
-        tail, share, count = (1 - level) / 2, self._share, self.units
-        if not count:
-            low, high = 0.0, 1.0
-        elif self._flat:
+        if not self.units:
+            return self.least, self.most
+        tail, share, count = (1 - level) / 2, self._share, self._trials
+        low, high = share, share
+        if self._few:
             low = float(stats.beta.ppf(tail, count * share, count * (1 - share) + 1)) if share > 0 else 0.0
             high = float(stats.beta.isf(tail, count * share + 1, count * (1 - share))) if share < 1 else 1.0
-        else:
-            reach = float(stats.t.isf(tail, self.freedom)) * self._deviation
-            low, high = (float(expit(log(share / (1 - share)) + each)) for each in (-reach, reach))
+        if not self._alike:
+            middle, reach = log(share / (1 - share)), -float(stdtrit(self.freedom, tail)) * self._deviation
+            low, high = min(low, float(expit(middle - reach))), max(high, float(expit(middle + reach)))
         width = self.most - self.least
         return self.least + low * width, self.least + high * width
 
     def p_at_least(self, limit: float) -> float:
         if not self.units or not self.least < limit <= self.most:
             return 0.0 if limit > self.most else 1.0
-        at, share, count = (limit - self.least) / (self.most - self.least), self._share, self.units
-        if self._flat:
-            return float(stats.beta.sf(at, count * share + 1, count * (1 - share))) if share < 1 else 1.0
-        return float(stats.t.cdf(self._away(at), self.freedom)) if at < 1 else 0.0
+        at, share, count = (limit - self.least) / (self.most - self.least), self._share, self._trials
+        exact = float(stats.beta.sf(at, count * share + 1, count * (1 - share))) if share < 1 else 1.0
+        return self._larger(exact, at, 1)
 
     def p_at_most(self, limit: float) -> float:
         if not self.units or not self.least <= limit < self.most:
             return 0.0 if limit < self.least else 1.0
-        at, share, count = (limit - self.least) / (self.most - self.least), self._share, self.units
-        if self._flat:
-            return float(stats.beta.cdf(at, count * share, count * (1 - share) + 1)) if share > 0 else 1.0
-        return float(stats.t.sf(self._away(at), self.freedom)) if at > 0 else 0.0
+        at, share, count = (limit - self.least) / (self.most - self.least), self._share, self._trials
+        exact = float(stats.beta.cdf(at, count * share, count * (1 - share) + 1)) if share > 0 else 1.0
+        return self._larger(exact, at, -1)
+
+    def _larger(self, exact: float, at: float, side: int) -> float:
+        """Return the p-value of the truth being at least (`side` 1) or at most (-1) a share: the larger one of the two
+        tests, where there are few successes or failures."""
+        if self._alike:
+            return exact
+        of_logits = float(stdtr(self.freedom, side * self._away(at))) if 0 < at < 1 else 0.0
+        return max(exact, of_logits) if self._few else of_logits
 
     def needed(self, limit: float, level: float) -> float:
         at, share = (limit - self.least) / (self.most - self.least), self._share
@@ -220,8 +241,9 @@ class Bounded:
             return inf
         if share in (0.0, 1.0):
             return log(level) / log(at if share else 1 - at)
-        if self._flat:
-            return Counted(round(share * self.units), self.units).needed(at, level)
+        if self._few:
+            trials = round(self._trials)
+            return Counted(round(share * trials), trials).needed(at, level) * self.units / max(trials, 1)
         return units_needed(self._away(at) / sqrt(self.units), level)
 
     def _away(self, at: float) -> float:
@@ -262,7 +284,7 @@ class Skewed:
     def ends(self, level: float) -> tuple[float, float]:
         if self.units < 2 or self.error <= 0:
             return self.value, self.value
-        reach = float(stats.t.isf((1 - level) / 2, self.freedom))
+        reach = -float(stdtrit(self.freedom, (1 - level) / 2))
         ends = (self.mean - self.error * self._back(each) for each in (reach, -reach))
         low, high = (self.of_mean(min(max(each, self.least), self.most)) for each in ends)
         return low, high
@@ -280,7 +302,7 @@ class Skewed:
         away = self.mean - self.mean_of(limit)
         if self.units < 2 or self.error <= 0:
             return 0.0 if self.units > 1 and side * away > 0 else 1.0
-        return float(stats.t.sf(side * self._straight(away / self.error), self.freedom))
+        return float(stdtr(self.freedom, -side * self._straight(away / self.error)))
 
     def needed(self, limit: float, level: float) -> float:
         away = self.mean - self.mean_of(limit)

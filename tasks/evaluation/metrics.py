@@ -132,13 +132,21 @@ class Means(Metric):
 
         error, skewness = shape(self._pseudo(contributions, units, nearly_mean))
         middle = float(nearly_mean(contributions.mean(axis=0)))
-        sure = (self.deciding(contributions, units), self.freedom(contributions, units))
+        carrying = self.carrying(contributions, units)
+        bent = skewness * sqrt(carrying / max(self.deciding(contributions, units), 1))
         ends = (self.mean_of(self.least), self.mean_of(self.most))
-        return Skewed(middle, error, skewness, *sure, self.of_mean, self.mean_of, *ends)
+        freedom = self.freedom(contributions, units)
+        return Skewed(middle, error, bent, carrying, freedom, self.of_mean, self.mean_of, *ends)
 
     def sizes(self, contributions: Floats, units: Units | None) -> Floats:
         parts = gathered(contributions, units)
         return parts.sizes if self.size is None else parts.sums[:, self.size]
+
+    def carrying(self, contributions: Floats, units: Units | None) -> int:
+        """Return the number of deciding units of a loss, but no more than carry it: of squares of normal values all, of
+        rare and large ones few."""
+        whole, carried = self.deciding(contributions, units), worth(gathered(contributions, units).sums[:, 0])
+        return min(whole, KURTOSIS * carried) if self.least == 0 and carried else whole
 
     @staticmethod
     def _pseudo(contributions: Floats, units: Units | None, value: Value) -> Floats:
@@ -165,7 +173,7 @@ class Score(Means):
     def deciding(self, contributions: Floats, units: Units | None) -> int:
         parts = gathered(contributions, units)
         if self.needs is None:
-            return super().deciding(contributions, units)
+            return worth(self.sizes(contributions, units))
         having = (self.needs(parts.sums) > 0).sum(axis=0)
         return int(having[having > 0].min()) if (having > 0).any() else 0
 
@@ -227,9 +235,7 @@ class Order(Metric):
         return self.value(contributions[:, 0], contributions[:, 1] > 0)
 
     def pseudo(self, contributions: Floats, units: Units | None) -> Floats:
-        parts = gathered(self.influence(contributions[:, 0], contributions[:, 1] > 0)[:, None], units)
-        pseudo: Floats = self.of(contributions) + parts.sums[:, 0] * parts.count / parts.sizes.sum()
-        return pseudo
+        return self.of(contributions) + self._changes(contributions, units)
 
     def estimate(self, contributions: Floats, units: Units | None) -> Estimate:
         error, _ = shape(self.pseudo(contributions, units))
@@ -239,9 +245,22 @@ class Order(Metric):
     def deciding(self, contributions: Floats, units: Units | None) -> int:
         truth = contributions[:, 1:]
         having = gathered(np.concatenate([truth, 1 - truth], axis=1), units).sums > 0
-        changes = self.pseudo(contributions, units) - self.of(contributions)
-        carried = KURTOSIS * worth(changes**2) if np.isfinite(changes).all() and changes.any() else len(changes)
-        return int(min(*having.sum(axis=0), carried))
+        return int(min(*having.sum(axis=0), 2 * KURTOSIS * self._carrying(contributions, units)))
+
+    def freedom(self, contributions: Floats, units: Units | None) -> float:
+        carried = KURTOSIS * self._carrying(contributions, units)
+        return float(max(min(super().freedom(contributions, units), carried - 1), 1))
+
+    def _carrying(self, contributions: Floats, units: Units | None) -> int:
+        """Return how many units are worth as much as the influences; all where they are equal or undefined."""
+        changes = self._changes(contributions, units)
+        return worth(changes**2) if np.isfinite(changes).all() and changes.any() else len(changes)
+
+    def _changes(self, contributions: Floats, units: Units | None) -> Floats:
+        """Return the influence of each unit, [units]."""
+        parts = gathered(self.influence(contributions[:, 0], contributions[:, 1] > 0)[:, None], units)
+        changes: Floats = parts.sums[:, 0] * parts.count / parts.sizes.sum()
+        return changes
 
 
 @dataclass(frozen=True)

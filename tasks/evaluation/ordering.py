@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from tasks.evaluation.metrics import Metric, Order
 from tasks.evaluation.units import Floats
@@ -72,9 +71,10 @@ def influence_on_roc_auc(scores: Floats, truth: Truth) -> Floats:
 def _placed(scores: Floats, truth: Truth) -> Floats:
     """Return of each positive the share of the others below it, and of each other the share of positives above it."""
     above = np.empty(len(scores))
-    everywhere = rankdata(scores)
-    for kind, others in ((truth, ~truth), (~truth, truth)):
-        above[kind] = (everywhere[kind] - rankdata(scores[kind])) / others.sum()
+    for kind in (truth, ~truth):
+        others = np.sort(scores[~kind])
+        below, up_to = (np.searchsorted(others, scores[kind], side) for side in ("left", "right"))
+        above[kind] = (below + up_to) / 2 / len(others)
     return np.where(truth, above, 1 - above)
 
 

@@ -22,9 +22,9 @@ from tasks.data.split import Hashes
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
 from tasks.evaluation.judging import Judge, contributions_of, examples_of, make_judge, metric_of
-from tasks.evaluation.metrics import Metric
+from tasks.evaluation.metrics import Means, Metric
 from tasks.evaluation.splits import SnapshotSplit
-from tasks.evaluation.units import Floats, Units, at
+from tasks.evaluation.units import Floats, Units, at, gathered
 
 Mask = npt.NDArray[np.bool_]
 
@@ -33,6 +33,8 @@ ROUNDING = 1e-9
 """Sums that differ by less than this share are equal but for the order of their terms."""
 ALL_PATTERNS, MOST_FLIPPED = 12, 2000
 """Units all of whose patterns of signs are counted, and whose signs are drawn, at most."""
+TOO_FEW = 5
+"""Units that may all have changed in one way by chance: in 2 of 32 patterns of signs."""
 
 
 @dataclass(frozen=True)
@@ -160,15 +162,15 @@ def change(metric: Metric, before: Floats, after: Floats, resamples: int, units:
     """Return the change of a metric from contributions `before` to `after`, [N, K], with its paired interval.
 
     It is more than noise where the interval excludes 0 and a permutation test agrees, which holds for any number of
-    units; of shares of independent examples that is McNemar's exact test (Psychometrika 12, 1947).
+    units; of shares of independent examples that is McNemar's exact test (Psychometrika 12, 1947). A value that is not
+    defined (NaN) is noise.
     """
     interval = difference(metric, before, after, units)
-    significant = not interval.low <= 0 <= interval.high
+    significant = interval.low > 0 or interval.high < 0
     if metric.share and units is None:
         significant = significant and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
     elif significant:
-        changes = metric.pseudo(after, units) - metric.pseudo(before, units)
-        significant = sign_flips(changes, resamples) < 1 - LEVEL
+        significant = exchanged(metric, before, after, resamples, units) < 1 - LEVEL
     return Change(interval, significant, bool((before == after).all()))
 
 
@@ -178,23 +180,48 @@ def mcnemar(before: npt.NDArray, after: npt.NDArray) -> float:
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
-def sign_flips(changes: Floats, draws: int) -> float:
-    """Return the two-sided p-value of the mean of changes [units] being 0, by a permutation test: two equal models
-    might have changed places in any unit (Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937).
+def exchanged(metric: Metric, before: Floats, after: Floats, draws: int, units: Units | None) -> float:
+    """Return the two-sided p-value of a change by a permutation test: two equal models might have changed places in
+    any unit (Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937).
 
-    All patterns of signs are counted where they are few, so that the p-value of n units is at least 2 / 2^n; otherwise
-    `draws` of them with a fixed seed, and above `MOST_FLIPPED` units the test is Student's, from which it differs no
-    more.
+    A function of means is computed anew with models that changed places, so that the test is exact for any number of
+    units. Of the order of scores the influences of units do, which are nearly as good where more than `TOO_FEW` units
+    decide; of fewer the p-value is 1. So do pseudo-values above `MOST_FLIPPED` units, where the test is Student's.
     """
-    count, seen = len(changes), abs(float(changes.sum())) * (1 - ROUNDING)
+    changes = metric.pseudo(after, units) - metric.pseudo(before, units)
+    if isinstance(metric, Means) and len(changes) <= MOST_FLIPPED:
+        first, second = gathered(before, units), gathered(after, units)
+        both, difference = first.means + second.means, (second.sums - first.sums) / first.sizes.sum()
+        moved = signs_of(len(changes), draws) @ difference
+        return _tail(metric.value((both + moved) / 2) - metric.value((both - moved) / 2))
+    enough = min(metric.deciding(each, units) for each in (before, after)) > TOO_FEW
+    return sign_flips(changes, draws) if enough or isinstance(metric, Means) else 1.0
+
+
+def sign_flips(changes: Floats, draws: int) -> float:
+    """Return the two-sided p-value of the mean of changes [units] being 0, by the same test; above `MOST_FLIPPED` units
+    by Student's, from which it differs no more."""
     if not changes.any():
         return 1.0
-    if count > MOST_FLIPPED:
+    if len(changes) > MOST_FLIPPED:
         return float(stats.ttest_1samp(changes, 0.0).pvalue)
+    return _tail(signs_of(len(changes), draws) @ changes)
+
+
+def signs_of(count: int, draws: int) -> npt.NDArray[np.int8]:
+    """Return patterns of signs of units, [patterns, units], of which the first is that of the data.
+
+    They are all patterns where these are few, so that the p-value of n units is at least 2 / 2^n; otherwise so many
+    drawn ones, with a fixed seed.
+    """
     if count <= ALL_PATTERNS:
-        patterns = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1
-        return float((np.abs((1 - 2 * patterns) @ changes) >= seen).mean())
-    random = np.random.default_rng(SEED)
-    signs = 1 - 2 * random.integers(0, 2, (draws, count), np.int8)
-    as_large = int((np.abs(signs @ changes) >= seen).sum())
-    return (1 + as_large) / (1 + draws)
+        return (1 - 2 * ((np.arange(1 << count)[:, None] >> np.arange(count)) & 1)).astype(np.int8)
+    signs = 1 - 2 * np.random.default_rng(SEED).integers(0, 2, (1 + draws, count), np.int8)
+    signs[0] = 1
+    return signs
+
+
+def _tail(changes: Floats) -> float:
+    """Return the share of changes that are as large as the first."""
+    seen = abs(float(changes[0])) * (1 - ROUNDING)
+    return float((np.abs(changes) >= seen).mean()) if seen else 1.0
