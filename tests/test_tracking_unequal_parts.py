@@ -655,7 +655,7 @@ def test_an_error_of_either_section_of_a_trial_is_its_own(field: str) -> None:
         take=lambda journal: False,
     )
     attempt: Any = SimpleNamespace(journal=Path(), seconds=2.5, signals=SimpleNamespace(number=0))
-    config: Any = SimpleNamespace(model=None, train=None, seed=0)
+    config: Any = SimpleNamespace(model=None, train=None, seed=0, evaluate=None)
     if field.startswith(("model", "train")):
         assert _trained(attempt, judge, config, train, None) == FAILED and failed == [(5, 2.5)]  # type: ignore[arg-type]
         return
