@@ -214,9 +214,10 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_texts_become_a_preset_that_runs(tmp_path: Path) -> None:
-    """From a few texts to a release, as it stands."""
+    """From a few texts to a release. Of four test files nothing is better than a bigram model by more than noise."""
     assert init(texts(tmp_path / "book", 12, 200), tmp_path).code == 0
-    answer = CommandHome(tmp_path / "home").here("run", "pipeline", tmp_path / "book.yaml", "--json")
+    flags = ("--promote.baseline", "none", "--json")
+    answer = CommandHome(tmp_path / "home").here("run", "pipeline", tmp_path / "book.yaml", *flags)
     assert answer.code == 0, answer.stderr
     metrics = answer.json["metrics"]
     assert metrics["test/bits_per_byte"] < metrics["test/gzip_bits_per_byte"]

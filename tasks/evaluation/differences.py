@@ -29,24 +29,24 @@ class Paired:
 
     @property
     def method(self) -> str:
-        return ALONE if self.units < 2 else PAIRED if self.error > 0 else ALIKE
+        return PAIRED if self.error > 0 else ALONE if self.units < 2 else ALIKE
 
     @property
     def _hall(self) -> Skewed:
-        return Skewed(self.value, self.error, self.skewness, self.units, self.freedom)
+        return Skewed(self.value, self.error, self.skewness, max(self.units, 2), self.freedom)
 
     @property
     def _student(self) -> Skewed:
-        return Skewed(self.value, self.error, 0.0, self.units, self.freedom)
+        return Skewed(self.value, self.error, 0.0, max(self.units, 2), self.freedom)
 
     def ends(self, level: float) -> tuple[float, float]:
-        if self.units < 2:
-            return (-self.span, self.span) if isfinite(self.span) else (self.value, self.value)
-        if self.error <= 0:
-            reach = (1 - ((1 - level) / 2) ** (1 / self.units)) * self.span if isfinite(self.span) else 0.0
-            return self.value - reach, self.value + reach
-        both = (self._student.ends(level), self._hall.ends(level))
-        return min(low for low, _ in both), max(high for _, high in both)
+        if self._alike:
+            unseen = 1 - ((1 - level) / 2) ** (1 / max(self.units, 1))
+            both = [(self.value - unseen * self.span, self.value + unseen * self.span)]
+            both = both if isfinite(self.span) else [(self.value, self.value)]
+        else:
+            both = [self._student.ends(level), self._hall.ends(level)]
+        return max(min(low for low, _ in both), -self.span), min(max(high for _, high in both), self.span)
 
     def p_at_least(self, limit: float) -> float:
         return self._p(limit - self.value) if self._alike else max(self._all(limit, -1))
@@ -57,14 +57,14 @@ class Paired:
     def needed(self, limit: float, level: float) -> float:
         away = abs(limit - self.value)
         if not self._alike:
-            return units_needed(away / (self.error * sqrt(self.units)), level)
+            return units_needed(away / (self.error * sqrt(max(self.units, 1))), level)
         if not isfinite(self.span):
             return 1.0 if away else inf
         return log(level) / log1p(-away / self.span) if 0 < away < self.span else inf
 
     @property
     def _alike(self) -> bool:
-        return self.error <= 0 or self.units < 2
+        return self.error <= 0
 
     def _all(self, limit: float, side: int) -> tuple[float, float]:
         return self._student._p(limit, side), self._hall._p(limit, side)
