@@ -219,7 +219,8 @@ def test_a_permutation_test_needs_enough_units() -> None:
     assert sign_flips(np.ones(5), 100) == pytest.approx(2 / 32)
     assert sign_flips(np.ones(6), 100) == pytest.approx(2 / 64) and sign_flips(np.zeros(9), 100) == 1
     five = np.linspace(0.1, 0.2, 5)[:, None]
-    assert not change(SCORE, five, five + 0.3, 1000).more_than_noise
+    sure = change(SCORE, five, five + np.linspace(0.28, 0.32, 5)[:, None], 1000)
+    assert sure.difference.low > 0 and not sure.more_than_noise
     six = np.linspace(0.1, 0.2, 6)[:, None]
     assert change(SCORE, six, six + np.linspace(0.3, 0.32, 6)[:, None], 1000).more_than_noise
     values = np.random.default_rng(0).normal(0.4, 1, 40)
