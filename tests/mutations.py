@@ -81,6 +81,20 @@ FIRST = [
         "A perfect score has an interval of no width, or none at all.",
     ),
     Mutation(
+        "tasks/evaluation/metrics.py",
+        "        return int(having.any(axis=0).sum()) if alone else 1\n",
+        "        return int(having.any(axis=0).sum())\n",
+        "test_evaluate_estimates.py",
+        "Groups that have all classes count once for each class.",
+    ),
+    Mutation(
+        "tasks/evaluation/differences.py",
+        "** (self.units * self.parts))",
+        "** self.units)",
+        "test_evaluate_estimates.py",
+        "A variant that answers as the model did is undecided, as a mean over ten classes were the smallest one.",
+    ),
+    Mutation(
         "tasks/evaluation/paired.py",
         "        significant = exchanged(metric, before, after, resamples, units) < 1 - LEVEL\n",
         "        pass\n",

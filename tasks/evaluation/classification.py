@@ -148,8 +148,8 @@ OF_POSITIVE: dict[str, Metric] = {
 
 METRICS: dict[str, Metric] = {
     "accuracy": Share(accuracy),
-    "balanced_accuracy": Score(counts, mean_recall, needs=of_classes),
-    "macro_f1": Score(counts, macro_f1, needs=of_classes),
+    "balanced_accuracy": Score(counts, mean_recall, needs=of_classes, averaged=True),
+    "macro_f1": Score(counts, macro_f1, needs=of_classes, averaged=True),
     **OF_POSITIVE,
     "loss": Means(loss, mean),
     "calibration_error": WithoutInterval(calibration_gaps, error_of),

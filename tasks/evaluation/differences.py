@@ -17,7 +17,8 @@ class Paired:
     side where that reaches further.
 
     Where no unit differs, `span`, the largest difference of a unit, tells how far the truth may be: with n units alike,
-    a share of 1 - tail^(1/n) may differ by all of it.
+    a share of 1 - tail^(1/n) may differ by all of it. Where the value is the mean of several parts, n is so many times
+    the units of the smallest: a unit that differs moves only the part that it is of.
     """
 
     value: float
@@ -26,6 +27,8 @@ class Paired:
     units: int
     freedom: float
     span: float = inf
+    parts: int = 1
+    """Equally weighted parts, each of other units and of `units` at least, that the values are means of."""
 
     @property
     def method(self) -> str:
@@ -41,7 +44,7 @@ class Paired:
 
     def ends(self, level: float) -> tuple[float, float]:
         if self._alike:
-            unseen = 1 - ((1 - level) / 2) ** (1 / max(self.units, 1))
+            unseen = 1 - ((1 - level) / 2) ** (1 / max(self.units * self.parts, 1))
             both = [(self.value - unseen * self.span, self.value + unseen * self.span)]
             both = both if isfinite(self.span) else [(self.value, self.value)]
         else:
@@ -60,7 +63,7 @@ class Paired:
             return units_needed(away / (self.error * sqrt(max(self.units, 1))), level)
         if not isfinite(self.span):
             return 1.0 if away else inf
-        return log(level) / log1p(-away / self.span) if 0 < away < self.span else inf
+        return log(level) / log1p(-away / self.span) / self.parts if 0 < away < self.span else inf
 
     @property
     def _alike(self) -> bool:
@@ -75,7 +78,7 @@ class Paired:
             return 1.0
         if not isfinite(self.span):
             return 0.0
-        return float(max(1 - away / self.span, 0.0) ** self.units)
+        return float(max(1 - away / self.span, 0.0) ** (self.units * self.parts))
 
 
 @dataclass(frozen=True)

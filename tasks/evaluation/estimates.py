@@ -157,8 +157,11 @@ class Bounded:
 
     The interval stays within the bounds. Where no unit differs, as those of a perfect model, it is the widest of any
     values within the bounds with this mean: that of Clopper and Pearson with a number of successes that need not be
-    whole. Where the share is worth few successes or failures, by the number of trials that would have this standard
-    error (Korn and Graubard, Survey Methodology 24, 1998), the interval reaches as far as the wider one on each side.
+    whole. A perfect mean of several parts, as one recall a class, is as sure as so many times the units of the
+    smallest part: what is wrong in one of them moves only its part.
+
+    Where the share is worth few successes or failures, by the number of trials that would have this standard error
+    (Korn and Graubard, Survey Methodology 24, 1998), the interval reaches as far as the wider one on each side.
     """
 
     value: float
@@ -169,6 +172,8 @@ class Bounded:
     """Degrees of freedom of the standard error."""
     least: float = 0.0
     most: float = 1.0
+    parts: int = 1
+    """Equally weighted parts, each of other units and of `units` at least, that the value is the mean of."""
 
     @property
     def method(self) -> str:
@@ -186,6 +191,8 @@ class Bounded:
     @property
     def _trials(self) -> float:
         """The number of trials of which a share would be as sure."""
+        if self._share in (0.0, 1.0):
+            return self.units * self.parts
         if self._alike:
             return self.units
         return self._share * (1 - self._share) * ((self.most - self.least) / self.error) ** 2
@@ -240,7 +247,7 @@ class Bounded:
         if not self.units or not 0 < at < 1 or share == at:
             return inf
         if share in (0.0, 1.0):
-            return log(level) / log(at if share else 1 - at)
+            return log(level) / log(at if share else 1 - at) / self.parts
         if self._few:
             trials = round(self._trials)
             return Counted(round(share * trials), trials).needed(at, level) * self.units / max(trials, 1)

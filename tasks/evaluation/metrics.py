@@ -76,6 +76,10 @@ class Metric(ABC):
         units of several sizes so many as are worth as much (Kish, Survey Sampling, 1965, 11.7)."""
         return worth(self.sizes(contributions, units))
 
+    def parts(self, contributions: Floats, units: Units | None) -> int:
+        """Return how many equally weighted parts the value is the mean of, each from other units."""
+        return 1
+
     def freedom(self, contributions: Floats, units: Units | None) -> float:
         """Return the degrees of freedom of the standard error, by the sizes of the units whose spread grows with them
         (Satterthwaite, Biometrics Bulletin 2, 1946); with rare kinds no more than those decide."""
@@ -95,6 +99,7 @@ class Metric(ABC):
             units=min(self.deciding(each, units) for each in (before, after)),
             freedom=min(self.freedom(each, units) for each in (before, after)),
             span=self.most - self.least,
+            parts=min(self.parts(each, units) for each in (before, after)),
         )
 
 
@@ -164,18 +169,27 @@ class Score(Means):
     needs: Callable[[Floats], Floats] | None = None
     """From sums of contributions [units, K] to how many examples of each kind that the value needs a unit has, [units,
     kinds], as the rare positives of a recall; None: all count alike."""
+    averaged: bool = False
+    """Whether the value is the mean of one for each of these kinds, of which every example has one."""
 
     def estimate(self, contributions: Floats, units: Units | None) -> Estimate:
         error, _ = shape(self.pseudo(contributions, units))
         sure = (self.deciding(contributions, units), self.freedom(contributions, units))
-        return Bounded(self.of(contributions), error, *sure, self.least, self.most)
+        parts = self.parts(contributions, units)
+        return Bounded(self.of(contributions), error, *sure, self.least, self.most, parts)
 
     def deciding(self, contributions: Floats, units: Units | None) -> int:
-        parts = gathered(contributions, units)
         if self.needs is None:
             return worth(self.sizes(contributions, units))
-        having = (self.needs(parts.sums) > 0).sum(axis=0)
+        having = (self.needs(gathered(contributions, units).sums) > 0).sum(axis=0)
         return int(having[having > 0].min()) if (having > 0).any() else 0
+
+    def parts(self, contributions: Floats, units: Units | None) -> int:
+        if self.needs is None or not self.averaged:
+            return 1
+        having = self.needs(gathered(contributions, units).sums) > 0
+        alone = bool((having.sum(axis=1) == 1).all())  # or one unit could change several parts
+        return int(having.any(axis=0).sum()) if alone else 1
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def loss(
     low, high = change.ends(ONE_SIDED)
     lower, upper = (-high, -low) if sign > 0 else (low, high)
     p_value = change.p_at_most(-limit) if sign > 0 else change.p_at_least(limit)
-    examples, best = count(units, len(before)), _best(metric, limit, change.units)
+    examples, best = count(units, len(before)), _best(metric, limit, change.units * metric.parts(before, units))
     if not _exact(metric, units) and change.units < MIN_EXAMPLES:
         p_value = best = 1.0
     lost = -sign * change.value + 0.0
@@ -104,7 +104,8 @@ def at_most(
     low, high = found.ends(ONE_SIDED)
     lower, upper = (low, high) if sign > 0 else (-high, -low)
     p_value = found.p_at_least(limit) if sign > 0 else found.p_at_most(limit)
-    best = _best(metric, limit - metric.least if sign > 0 else metric.most - limit, found.units)
+    room = limit - metric.least if sign > 0 else metric.most - limit
+    best = _best(metric, room, found.units * metric.parts(values, units))
     if not _exact(metric, units) and found.units < MIN_EXAMPLES:
         p_value = best = 1.0
     ends = (sign * found.value, lower, upper, sign * limit)

@@ -116,7 +116,7 @@ def measures(counted: Callable[[Any], Floats]) -> dict[str, Score]:
         "recall": Proportion(counted, recall, needs=positives, counted=_of(0, 2)),
         "f1": Proportion(counted, f1, needs=positives, counted=_of(0, 1, 2), of_share=of_union, share_of=in_union),
         "accuracy": Proportion(counted, accuracy, counted=_right),
-        "balanced_accuracy": Score(counted, balanced_accuracy, needs=_both_kinds),
+        "balanced_accuracy": Score(counted, balanced_accuracy, needs=_both_kinds, averaged=True),
         "mcc": Score(counted, mcc, lowest=-1.0, needs=_both_kinds),
         "false_positive_rate": Proportion(counted, false_positive_rate, needs=negatives, counted=_of(1, 3)),
     }
