@@ -1875,6 +1875,20 @@ FIRST = [
         "Each slice is tested as if it were the only one: of hundreds some are called worse beyond chance.",
     ),
     Mutation(
+        "tasks/evaluation/multiple_testing.py",
+        "(random.permutation(sums) / sizes)[unit]",
+        "(sums / sizes)[unit]",
+        "test_evaluate_worst_slices.py",
+        "Units that differ from each other are evidence against whatever slice has the worse ones.",
+    ),
+    Mutation(
+        "tasks/evaluation/multiple_testing.py",
+        "within[np.argsort(unit + random.random(len(unit)))]",
+        "within",
+        "test_evaluate_worst_slices.py",
+        "A slice that divides units has no test of what differs within them.",
+    ),
+    Mutation(
         "tasks/evaluation/worst_slices.py",
         "    if units is None:\n",
         "    if units is not None or units is None:\n",

@@ -117,17 +117,51 @@ def test_the_steps_down_are_those_of_westfall_and_young() -> None:
     assert tested.critical == pytest.approx(np.quantile([1, 3, 2.5, 4], 0.95))
 
 
-def test_scores_of_units_are_those_of_the_difference_of_means() -> None:
+def over_units(
+    members: np.ndarray, values: np.ndarray, unit_of: np.ndarray, draws: int = 99
+) -> multiple_testing.Tested:
+    two_sided = np.ones(len(members), bool)
+    return multiple_testing.permuted_over_units(
+        sparse.csr_matrix(members.astype(float)), values, unit_of, two_sided, draws
+    )
+
+
+def test_a_difference_of_units_is_that_of_means_by_the_standard_error_of_the_units_scores() -> None:
     random = np.random.default_rng(1)
-    members, values = random.random((3, 60)) < 0.4, random.normal(0, 1, 60)
-    unit_of, among = random.integers(0, 7, 60) * 10, random.random(60) < 0.8
-    made = multiple_testing.scores(sparse.csr_matrix(members.astype(float)), values, unit_of, among)
-    by_unit = np.stack([made.sums(row[:, None])[:, 0] for row in np.eye(len(made.whole))], axis=-1)
-    assert (by_unit**2).sum(axis=1) == pytest.approx(made.squares())
+    members, values, unit_of = random.random((3, 60)) < 0.4, random.normal(3, 1, 60), random.integers(0, 7, 60) * 10
+    made = over_units(members, values, unit_of)
     for row, inside in enumerate(members):
-        difference = values[inside & among].mean() - values[~inside & among].mean()
-        examples = (inside & among).sum() * (1 - (inside & among).sum() / among.sum())
-        assert by_unit[row].sum() == pytest.approx(difference * examples)
+        difference = values[inside].mean() - values[~inside].mean()
+        scores = [
+            ((values - values.mean()) * (inside - inside.mean()))[unit_of == unit].sum() for unit in np.unique(unit_of)
+        ]
+        error = np.sqrt(np.square(scores).sum()) / (inside.sum() * (1 - inside.mean()))
+        assert (made.statistics[row], made.errors[row]) == pytest.approx((difference / error, error))
+
+
+def test_permutations_keep_what_is_within_units_there_and_what_is_between_them_there() -> None:
+    """A group of whole units has the p-value of permuted units, one that is half of each unit that within them."""
+    random, unit_of = np.random.default_rng(2), np.repeat(np.arange(8), 6)
+    between, within = random.normal(0, 1, 8)[unit_of], np.tile([1.0, 1, 1, 0, 0, 0], 8)
+    whole, half = unit_of < 4, np.tile([True, True, True, False, False, False], 8)
+    made = over_units(np.stack([whole, half]), within, unit_of)
+    assert made.p_values[1] == 1 / 100 and made.statistics[0] == pytest.approx(0), "each unit has the same mean"
+    made = over_units(np.stack([half, whole]), between, unit_of, 400)
+    assert made.statistics[0] == pytest.approx(0) and made.p_values[0] == 1.0, "each half has the same mean"
+    far = over_units(whole[None], np.where(whole, 1.0, 0.0) + random.normal(0, 0.01, 48), unit_of, 2000)
+    assert far.p_values[0] == pytest.approx(2 / 70, abs=0.012), "of 70 choices of 4 units of 8, 2 are as far"
+
+
+def test_few_large_values_name_no_group_that_divides_units() -> None:
+    """Squares of a product of an exponential and a Laplace variable: by signs of scores, 14 of 100 sets had a group."""
+    random, unit_of, by_chance = np.random.default_rng(1), np.repeat(np.arange(50), 8), 0
+    for _ in range(SETS):
+        values = (random.exponential(1, 50)[unit_of] * random.laplace(0, 1, 400)) ** 2
+        parts = random.choice(4, 400, p=[0.5, 0.25, 0.15, 0.1])
+        groups = {str(part): parts == part for part in range(4)}
+        made = fairness.compare("g", groups, {}, {"loss": (MEAN, values[:, None])}, RESAMPLES, unit_of)
+        by_chance += any(row["beyond_chance"] for row in made["rows"])
+    assert by_chance <= 8
 
 
 def test_a_slice_that_explains_everything_is_found_where_nothing_else_varies() -> None:

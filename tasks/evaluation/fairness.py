@@ -21,16 +21,13 @@ from tasks.evaluation.columns import Masks
 from tasks.evaluation.estimates import BINOMIAL
 from tasks.evaluation.intervals import LEVEL, STUDENT, Interval, interval_of
 from tasks.evaluation.metrics import Metric
-from tasks.evaluation.multiple_testing import PERMUTED, holm
+from tasks.evaluation.multiple_testing import OVER_UNITS, PERMUTED, holm
 from tasks.evaluation.thresholds import Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.evaluation.worst_slices import damage
 
 FISHER = "Fisher's exact test and Holm's method"
 """Method of the p-values of rates of independent examples, by its name in the report."""
-
-OVER_UNITS = "step-down test of the maximum, over units"
-"""Method of the p-values of examples of units: the units are permuted, or the signs of the scores of divided ones."""
 
 EFFECTIVE, NEWCOMBE = "exact binomial, of the effective number", "Newcombe's hybrid score"
 """Methods of intervals: of a rate of examples of units, and of a difference of two rates."""
@@ -214,33 +211,25 @@ def _tested(
         everyone = np.ones(len(units), np.bool_)
         shares = {measure: (rate.holds.astype(np.float64), rate.among) for measure, rate in rates.items()}
         measures = shares | {measure: (each, everyone) for measure, each in influences.items()}
-        if not all(_whole(group, units) for group in groups.values()):
-            return _over_units(groups, measures, resamples, units)
-        families = [_of_units(groups, measure, *each, resamples, units) for measure, each in measures.items()]
+        families = [_over_units(groups, measure, *each, resamples, units) for measure, each in measures.items()]
     else:
         families = [_fisher(groups, rates)] if rates else []
         families += [_permuted(groups, measure, each, resamples) for measure, each in influences.items()]
     return {key: min(p_value * len(families), 1.0) for family in families for key, p_value in family.items()}
 
 
-def _whole(group: npt.NDArray[np.bool_], units: Units) -> bool:
-    """Return whether no unit has examples in the group and outside of it."""
-    return not np.intersect1d(units[group], units[~group]).size
-
-
-def _of_units(
+def _over_units(
     groups: Masks, measure: str, values: Floats, among: npt.NDArray[np.bool_], resamples: int, units: Units
 ) -> dict[tuple[str, str], float]:
-    """Return the p-values of a measure's differences between groups of whole units, by permutations of the units.
-
-    What is permuted is the sum over each unit's examples of what is more than the mean; signs of skewed sums would find
-    differences between few units by chance. Groups of one unit, or all but one, are not tested.
-    """
-    _, first, number = np.unique(units[among], return_index=True, return_inverse=True)
-    of_units = {name: group[among][first] for name, group in groups.items()}
-    enough = {name: mask for name, mask in of_units.items() if 2 <= mask.sum() <= len(mask) - 2}
-    sums = np.bincount(number, values[among] - values[among].mean()).astype(np.float64)
-    return _permuted(enough, measure, sums, resamples) if enough else {}
+    """Return the p-values of a measure's differences by permutations within units and between them; of a rate the
+    examples `among` which it is one."""
+    there = {name: group[among] for name, group in groups.items() if (among & group).any() and (among & ~group).any()}
+    if not there or np.ptp(values[among]) == 0:
+        return {}
+    members = sparse.csr_matrix(np.array(list(there.values()), np.float64))
+    two_sided = np.ones(len(there), np.bool_)
+    tested = multiple_testing.permuted_over_units(members, values[among], units[among], two_sided, resamples)
+    return {(name, measure): p_value for name, p_value in zip(there, tested.p_values.tolist(), strict=True)}
 
 
 def _fisher(groups: Masks, rates: Mapping[str, Rate]) -> dict[tuple[str, str], float]:
@@ -262,21 +251,3 @@ def _permuted(groups: Masks, measure: str, values: Floats, resamples: int) -> di
     members = sparse.csr_matrix(np.array(list(groups.values()), np.float64))
     tested = multiple_testing.permuted(members, values, np.ones(len(groups), np.bool_), False, resamples)
     return {(name, measure): p_value for name, p_value in zip(groups, tested.p_values.tolist(), strict=True)}
-
-
-def _over_units(
-    groups: Masks, measures: Mapping[str, tuple[Floats, npt.NDArray[np.bool_]]], resamples: int, units: Units
-) -> dict[tuple[str, str], float]:
-    """Return the p-values of all differences by signs of the units' scores; of each measure its values [N], and among
-    which examples it is one."""
-    parts, keys = [], []
-    for measure, (values, among) in measures.items():
-        there = [name for name, group in groups.items() if (among & group).any() and (among & ~group).any()]
-        if there and np.ptp(values[among]) > 0:
-            members = sparse.csr_matrix(np.array([groups[name] for name in there], np.float64))
-            parts.append(multiple_testing.scores(members, values, units, among))
-            keys += [(name, measure) for name in there]
-    if not parts:
-        return {}
-    tested = multiple_testing.flipped(parts, np.ones(len(keys), np.bool_), resamples)
-    return dict(zip(keys, tested.p_values.tolist(), strict=True))

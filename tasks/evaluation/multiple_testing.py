@@ -3,8 +3,7 @@
 Westfall and Young, Resampling-Based Multiple Testing (1993): the largest statistic of all tests is drawn again and
 again where nothing differs, so that what the tests share counts, as overlapping slices do. Where examples are
 independent, their values are permuted (exact where values do not depend on the slices). Where several examples are of
-one unit, the signs of the units' scores are drawn: the wild cluster bootstrap of Cameron, Gelbach and Miller (Review of
-Economics and Statistics 90, 2008), with the hypothesis imposed and Rademacher's weights.
+one unit, so are the values within each unit, and what the units have in common between the units.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ MAX_VALUES = 4_000_000
 ROUNDING = 1e-9
 """Statistics and errors that differ by less than this share are equal: their sums were in another order."""
 
-PERMUTED, FLIPPED = "step-down permutation test of the maximum", "step-down sign-flip test of the maximum, over units"
+PERMUTED = "step-down permutation test of the maximum"
+OVER_UNITS = f"{PERMUTED}, within units and between them"
 """Methods of the p-values, by their names in the report."""
 
 
@@ -45,37 +45,6 @@ class Tested:
     """The `LEVEL` quantile of the largest statistic where nothing differs."""
 
 
-@dataclass(frozen=True)
-class Scores:
-    """What each of U units adds to n (1 - n / N) times the difference of each of M slices of n of N examples."""
-
-    inside: sparse.csr_matrix
-    """Sums of the centred values of the unit's examples in the slice, float64 [M, U]."""
-    whole: Floats
-    """Sums of the centred values of all of the unit's examples, float64 [U]."""
-    examples: Floats
-    """Examples of each slice, float64 [M]."""
-    total: int
-    """N, all examples."""
-
-    @property
-    def shares(self) -> Floats:
-        """The share of all examples that is in each slice, float64 [M]."""
-        return self.examples / self.total
-
-    def sums(self, weights: Floats) -> Floats:
-        """Return the sums of the scores times weights [U, B] of the units, float64 [M, B]."""
-        sums: Floats = self.inside @ weights - self.shares[:, None] * (self.whole @ weights)
-        return sums
-
-    def squares(self) -> Floats:
-        """Return the sums of the squares of the scores, float64 [M]."""
-        own = np.asarray(self.inside.multiply(self.inside).sum(axis=1)).ravel()
-        between = self.inside @ self.whole
-        squares: Floats = own - 2 * self.shares * between + self.shares**2 * (self.whole**2).sum()
-        return np.maximum(squares, 0.0)
-
-
 def holm(p_values: Floats) -> Floats:
     """Return p-values adjusted by Holm's method (Scandinavian Journal of Statistics 6, 1979), float64 [M].
 
@@ -88,47 +57,57 @@ def holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-def scores(
-    members: sparse.csr_matrix, values: Floats, units: npt.NDArray[np.int64], among: npt.NDArray[np.bool_]
-) -> Scores:
-    """Return the scores of the units that have examples `among`.
+def permuted_over_units(
+    members: sparse.csr_matrix,
+    values: Floats,
+    units: npt.NDArray[np.int64],
+    two_sided: npt.NDArray[np.bool_],
+    resamples: int,
+) -> Tested:
+    """Test the differences of all slices together where several examples are of one unit.
+
+    What an example differs by from the mean of its unit is permuted within the unit, and the sums of the units are
+    permuted between them: exact where examples of a unit are exchangeable, and units are, whether slices divide units
+    or not. The standard error of a difference is that of its scores by unit (Cameron, Gelbach and Miller, Review of
+    Economics and Statistics 90, 2008), of each draw its own.
 
     Args:
-        members: 1 where an example is in a slice, float64 [M, N]; sparse.
+        members: 1 where an example is in a slice, float64 [M, N]; sparse; of at least 1 of N examples, and not of all.
         values: float64 [N].
         units: the number of the unit of each example, int64 [N].
-        among: the examples that count, bool [N].
-    """
-    numbers, units = np.unique(units, return_inverse=True)
-    centred, count = values[among] - values[among].mean(), int(among.sum())
-    of_unit = sparse.csr_matrix((centred, (np.arange(count), units[among])), (count, len(numbers)))
-    inside = members[:, among]
-    counts = np.asarray(inside.sum(axis=1)).ravel()
-    whole = np.bincount(units[among], centred, len(numbers)).astype(np.float64)
-    return Scores((inside @ of_unit).tocsr(), whole, counts, count)
-
-
-def flipped(parts: list[Scores], two_sided: npt.NDArray[np.bool_], resamples: int) -> Tested:
-    """Test the differences of all slices of all parts together by drawing the signs of the units' scores.
-
-    Args:
-        parts: scores with the same units; their slices follow one another, M in all.
         two_sided: whether the slice may differ in either direction, bool [M]; others may be higher alone.
-        resamples: how often signs are drawn.
+        resamples: how often values are permuted.
     """
-    units = len(parts[0].whole)
-    spread = np.sqrt(np.concatenate([each.squares() for each in parts]))
-    examples = np.concatenate([each.examples * (1 - each.shares) for each in parts])
+    by_unit = np.argsort(units, kind="stable")
+    inside, centred = members[:, by_unit].sorted_indices(), values[by_unit] - values.mean()
+    _, starts, unit, sizes = np.unique(units[by_unit], return_index=True, return_inverse=True, return_counts=True)
+    sums = np.add.reduceat(centred, starts)
+    within = centred - (sums / sizes)[unit]
+    counts = np.diff(inside.indptr)
+    shares = counts / len(values)
+    slice_of, unit_of = np.repeat(np.arange(len(counts)), counts), unit[inside.indices]
+    first = np.flatnonzero(np.diff(slice_of * len(starts) + unit_of, prepend=-1))
+    """Where the examples of the next unit in a slice begin, among all that are in slices."""
+    unit_of, begin = unit_of[first], np.flatnonzero(np.diff(slice_of[first], prepend=-1))
 
-    def statistics(weights: Floats) -> Floats:
-        sums = np.concatenate([each.sums(weights) for each in parts])
-        return _by(sums, spread[:, None])
+    def differences(drawn: Floats) -> tuple[Floats, Floats]:
+        """Return sums of the units' scores and their standard errors, float64 [M], of centred values [N]."""
+        whole, own = np.add.reduceat(drawn, starts), np.add.reduceat(drawn[inside.indices], first)
+        of_own, of_whole = np.add.reduceat(own**2, begin), shares**2 * (whole**2).sum()
+        squares = of_own - 2 * shares * np.add.reduceat(own * whole[unit_of], begin) + of_whole
+        squares = np.where(squares > ROUNDING * (of_own + of_whole), squares, 0.0)
+        return np.add.reduceat(own, begin) - shares * whole.sum(), np.sqrt(squares)
 
     random = np.random.default_rng(SEED)
-    draws = (
-        statistics(random.choice([-1.0, 1.0], (units, count))) for count in _blocks(resamples, max(units, len(spread)))
-    )
-    return _stepped_down(statistics(np.ones((units, 1)))[:, 0], spread / examples, two_sided, draws)
+
+    def drawn() -> Floats:
+        moved = within[np.argsort(unit + random.random(len(unit)))] + (random.permutation(sums) / sizes)[unit]
+        return _by(*differences(moved))
+
+    blocks = _blocks(resamples, max(len(values), len(counts)))
+    draws = (np.stack([drawn() for _ in range(count)], axis=1) for count in blocks)
+    difference, error = differences(centred)
+    return _stepped_down(_by(difference, error), error / (counts * (1 - shares)), two_sided, draws)
 
 
 def permuted(

@@ -22,7 +22,7 @@ from tasks.evaluation import MIN_EXAMPLES, multiple_testing
 from tasks.evaluation.columns import Masks, conditional, of_column
 from tasks.evaluation.intervals import LEVEL, interval_of
 from tasks.evaluation.metrics import Metric
-from tasks.evaluation.multiple_testing import FLIPPED, PERMUTED, Tested
+from tasks.evaluation.multiple_testing import OVER_UNITS, PERMUTED, Tested
 from tasks.evaluation.units import Floats, Units, at
 
 SHOWN = 5
@@ -99,7 +99,7 @@ def find(
     masks, owners = _conditions(frame, features)
     names, groups = list(masks), list(masks.values())
     of_each, slices = damage(metric, contributions, sign), _looked_at(groups, owners, len(frame))
-    report = {"least_examples": MIN_EXAMPLES, "correction": PERMUTED if units is None else FLIPPED}
+    report = {"least_examples": MIN_EXAMPLES, "correction": PERMUTED if units is None else OVER_UNITS}
     if not slices.conditions:
         return {"looked_at": 0, **report, "found_from": None, "slices": []}
     tested = _tested(slices, of_each, metric.share, units, resamples)
@@ -219,6 +219,4 @@ def _tested(slices: Slices, values: Floats, share: bool, units: Units | None, re
     """Test whether values [N] are higher inside of each slice, or of its rest where that is one too."""
     if units is None:
         return multiple_testing.permuted(slices.members, values, slices.two_sided, share, resamples)
-    everyone = np.ones(len(values), np.bool_)
-    of_units = multiple_testing.scores(slices.members, values, units, everyone)
-    return multiple_testing.flipped([of_units], slices.two_sided, resamples)
+    return multiple_testing.permuted_over_units(slices.members, values, units, slices.two_sided, resamples)
