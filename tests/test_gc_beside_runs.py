@@ -12,7 +12,7 @@ import pytest
 
 from tasks.artifacts import Outcome, Records
 from tasks.config.load import load
-from tasks.runs import collection
+from tasks.runs import collection, runs
 from tasks.runs.collection import collect, drop_staging
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
@@ -173,3 +173,18 @@ def test_an_older_run_that_can_go_on_keeps_what_it_uses(home: Home, exit_code: i
     assert collect(home, keep=1, dry_run=False) == []
     run.end(0, "completed", None)
     assert [row.what for row in collect(home, keep=1, dry_run=False)] == [name]
+
+
+def test_a_run_that_goes_on_is_seen_by_a_collection_that_read_it_as_finished(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collection reads the runs after the retried flow run has found its run, and before it is marked as running."""
+    name, old = records(home, 1), run_of(home, 1)
+    old.note_attempt(prefect_flow_run_id="f")
+    run_of(home, 2)
+    seen = list[collection.Needs]()
+    monkeypatch.setattr(runs, "clear", lambda folder, names: seen.append(collection.Needs(home, keep=1)))
+    with opened(home, "pipeline", old.config, new=False, prefect_id="f", waiting=print) as run:
+        run.use(*name.split("/"))
+        assert run.run_id == old.run_id and seen[0].by_now(name)
+        run.end(0, "completed", None)
