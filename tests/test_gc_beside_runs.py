@@ -178,7 +178,7 @@ def test_an_older_run_that_can_go_on_keeps_what_it_uses(home: Home, exit_code: i
 def test_a_run_that_goes_on_is_seen_by_a_collection_that_read_it_as_finished(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The collection reads the runs after the retried flow run has found its run, and before it is marked as running."""
+    """It reads the runs after the retried flow run has found its run, and before that is marked as running."""
     name, old = records(home, 1), run_of(home, 1)
     old.note_attempt(prefect_flow_run_id="f")
     run_of(home, 2)
