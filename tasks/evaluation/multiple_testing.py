@@ -66,11 +66,10 @@ def permuted_over_units(
 ) -> Tested:
     """Test the differences of all slices together where several examples are of one unit.
 
-    What an example differs by from the mean of its unit, in standard deviations of the unit, is permuted within the
-    unit; the sums of the units and these standard deviations are permuted between them, a pair each: exact where
-    examples of a unit are exchangeable, and units are, whether slices divide units or not. The standard error of a
-    difference is that of its scores by unit (Cameron, Gelbach and Miller, Review of Economics and Statistics 90, 2008),
-    of each draw its own.
+    What an example differs by from the mean of its unit is permuted within the unit, and the sums of the units are
+    permuted between them: exact where examples of a unit are exchangeable, and units are, whether slices divide units
+    or not. The standard error of a difference is that of its scores by unit (Cameron, Gelbach and Miller, Review of
+    Economics and Statistics 90, 2008), of each draw its own.
 
     Args:
         members: 1 where an example is in a slice, float64 [M, N]; sparse; of at least 1 of N examples, and not of all.
@@ -84,9 +83,6 @@ def permuted_over_units(
     _, starts, unit, sizes = np.unique(units[by_unit], return_index=True, return_inverse=True, return_counts=True)
     sums = np.add.reduceat(centred, starts)
     within = centred - (sums / sizes)[unit]
-    spread = np.sqrt(np.add.reduceat(within**2, starts) / sizes)
-    spread[spread <= ROUNDING * np.abs(centred).max()] = 0
-    within = _by(within, spread[unit])
     counts = np.diff(inside.indptr)
     shares = counts / len(values)
     slice_of, unit_of = np.repeat(np.arange(len(counts)), counts), unit[inside.indices]
@@ -105,9 +101,8 @@ def permuted_over_units(
     random = np.random.default_rng(SEED)
 
     def drawn() -> Floats:
-        order = random.permutation(len(sums))
-        inner = within[np.argsort(unit + random.random(len(unit)))] * spread[order][unit]
-        return _by(*differences(inner + (sums[order] / sizes)[unit]))
+        moved = within[np.argsort(unit + random.random(len(unit)))] + (random.permutation(sums) / sizes)[unit]
+        return _by(*differences(moved))
 
     blocks = _blocks(resamples, max(len(values), len(counts)))
     draws = (np.stack([drawn() for _ in range(count)], axis=1) for count in blocks)
