@@ -7,6 +7,7 @@ a raw row becomes in serving is what it became in training.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,12 +44,16 @@ if TYPE_CHECKING:
 
     from tasks.processes.workbench import Workbench
 
+log = logging.getLogger(__name__)
+
 TRAIN = "train"
 ROWS = {"image": 32, "audio": 32, "text": 512, "words": 512}
 """Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
 MOST_ROWS = 4096
 READ = ("input", LABEL, TARGET, WEIGHT)
 """Roles of the columns that are read."""
+PLAIN = "of images with more than 8 bits choose the levels (snapshot: range), else see what they are"
+"""What a warning of images of one level ends with."""
 BATCH_BYTES = 16 << 20
 """Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
 
@@ -92,6 +97,8 @@ class Made:
     unknown: Counter[str]
     words: Counter[str]
     """How many words there are, and are cut and unknown, of all columns of words."""
+    plain: Counter[str]
+    """How many images there are whose pixels are all equal, by column."""
 
 
 def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
@@ -116,7 +123,7 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
     report = Progress(bench, total)
-    shares, words = {}, dict[str, Counter[str]]()
+    shares, words, plain = {}, dict[str, Counter[str]](), Counter[str]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, config.shards)
         write_hashes(bench, records.row_hashes(split), split)
@@ -132,6 +139,10 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
             for what in ("missing", "unknown")
         }
         words[split] = sum((Counter(each["words"]) for each in counts), Counter[str]())
+        plain += sum((Counter(each["plain"]) for each in counts), Counter[str]())
+    for name, images in plain.items():
+        if images > total / 2:
+            log.warning("%s: the pixels of %d of %d images are all equal; %s", name, images, total, PLAIN)
     features = dict(layout.features)
     if features.get(LABEL, {}).get("shape"):
         features[LABEL] = {**features[LABEL], tags.CUT: {split: each[tags.CUT] for split, each in words.items()}}
@@ -266,6 +277,7 @@ def _write(
         missing: Counter[str] = Counter()
         unknown: Counter[str] = Counter()
         words: Counter[str] = Counter()
+        plain: Counter[str] = Counter()
         with ExitStack() as stack:
             writers: dict[str, ArrayWriter] = {}
             for name, feature in _stored(layout).items():
@@ -278,8 +290,10 @@ def _write(
                 missing += batch.missing
                 unknown += batch.unknown
                 words += batch.words
+                plain += batch.plain
                 report(batch.rows)
-        bench.staging.put(_counts_of(part), pretty({"missing": missing, "unknown": unknown, "words": words}))
+        counts = {"missing": missing, "unknown": unknown, "words": words, "plain": plain}
+        bench.staging.put(_counts_of(part), pretty(counts))
 
 
 def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
@@ -325,7 +339,7 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
     words: Counter[str] = Counter()
     for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
         words += tags.counted(values[name], arrays[own_array(name)])
-    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words)
+    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, _plain(layout, arrays))
 
 
 def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
@@ -346,6 +360,17 @@ def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
             place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
             for place in layout.description["layout"]
             if layout.description["transforms"][place["column"]]["kind"] == "vocabulary"
+        }
+    )
+
+
+def _plain(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
+    """Return the number of images whose pixels are all equal by column."""
+    return Counter(
+        {
+            place["column"]: int((np.ptp(arrays[place["array"]], axis=(1, 2, 3)) == 0).sum())
+            for place in layout.description["layout"]
+            if layout.description["transforms"][place["column"]]["kind"] == "image"
         }
     )
 
