@@ -106,6 +106,7 @@ def _images(guess: Guess) -> dict[str, Any]:
         "height": height,
         "width": width,
         "channels": channels,
+        "levels": f"  range: auto  # {guess.levels}\n" if guess.levels else "",
         "task": guess.task,
         "predicted": classes or ", ".join(guess.columns.targets),
         "weights": BALANCED if weighted(guess.columns.classes) else "",
@@ -224,7 +225,7 @@ KINDS = {
     "webdataset": "tar files; those of one name up to the first dot are an example",
     "sql": "a table of a database",
     "image_folder": "a folder per class with images",
-    "audio_folder": "a folder per class with WAV and FLAC files",
+    "audio_folder": "a folder per class with WAV, FLAC, Ogg and MP3 files",
     "text_files": "a folder of text files",
     "tfds": "a data set prepared by tensorflow-datasets",
 }
@@ -315,7 +316,7 @@ snapshot:
   height: {height}  # the images are {sizes}
   width: {width}
   channels: {channels}  # 1: grey, 3: colour
-model:
+{levels}model:
   kind: convnet
   task: {task}  # {predicted}
   filters: {filters}  # channels of each block; a block halves height and width

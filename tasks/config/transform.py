@@ -27,10 +27,7 @@ def _ascending(levels: tuple[float, float]) -> tuple[float, float]:
     return levels
 
 
-GreyRange = (
-    Literal["full", "auto"]
-    | Annotated[tuple[FiniteFloat, FiniteFloat], LISTED, AfterValidator(_ascending)]
-)
+GreyRange = Literal["full", "auto"] | Annotated[tuple[FiniteFloat, FiniteFloat], LISTED, AfterValidator(_ascending)]
 """`full`, `auto`, or the lowest and the highest level of a grey image."""
 
 

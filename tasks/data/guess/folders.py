@@ -15,7 +15,7 @@ from tasks.data.assignment import usual
 from tasks.data.guess.columns import Columns
 from tasks.data.guess.file_kinds import suffix_of
 from tasks.data.guess.found import Guess, name_of, refuse
-from tasks.data.guess.payloads import image_shape, log_mel
+from tasks.data.guess.payloads import few_levels, image_shape, log_mel
 from tasks.data.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tables import SAMPLED_FILES, deciding, few_to_judge, worries_of_classes
 from tasks.data.sources.trees import Tree
@@ -28,9 +28,10 @@ TEXT_PARTS = 50
 def guess_images(root: Path, names: list[str], tree: Tree) -> Guess:
     """Return a classifier of the images in class folders; raises `Refused` where they are in none."""
     guess = _of_classes(root, names, "image_folder", "images")
-    shape, sizes = image_shape(_some(names, tree))
+    files = list(_some(names, tree))
+    shape, sizes = image_shape(files)
     columns = replace(guess.columns, types={"image": "image", "label": "category"})
-    return replace(guess, what="images", shape=shape, sizes=sizes, columns=columns)
+    return replace(guess, what="images", shape=shape, sizes=sizes, levels=few_levels(files), columns=columns)
 
 
 def guess_sounds(root: Path, names: list[str], tree: Tree) -> Guess:
