@@ -1,4 +1,4 @@
-"""`millrace init` measures the grey levels of images with more than 8 bits; a snapshot of one level alone is a warning."""
+"""`millrace init` measures the grey levels of deep images; a snapshot of images of one level is a warning."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class TextFilesSource(Section):
 
 
 class ImageFolderSource(Section):
-    """A folder for each class with its images: JPEG and PNG are kept as they are, and TIFF of more than 8 bits; GIF (the
+    """A folder for each class with its images: JPEG, PNG and TIFF of more than 8 bits are kept as they are; GIF (the
     first frame), WebP, BMP and other TIFF become PNG. An example's key is its path."""
 
     noun: ClassVar[str | None] = "images"

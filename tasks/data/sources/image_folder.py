@@ -1,5 +1,5 @@
-"""A folder of images for each class, perhaps in a folder for each split: JPEG and PNG files are not re-encoded, nor TIFF
-of more than 8 bits."""
+"""A folder of images for each class, perhaps in a folder for each split: JPEG and PNG are not re-encoded, nor TIFF of
+more than 8 bits."""
 
 from __future__ import annotations
 
