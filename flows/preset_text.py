@@ -245,6 +245,7 @@ SOURCE = {
     "split": "column with the split of each row",
     "key": "column that is each row's key",
     "columns": "number, category, text, words, tags, image, audio, time or ignore",
+    "files": "path of the file that a cell means, below the source",
     "label": "column that is predicted: a class",
     "split_folders": "class folders are in a folder for each split",
     "targets": "columns that are predicted: numbers",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.data.guess import tfds
+from tasks.data.guess.beside import guess_beside, table_of
 from tasks.data.guess.examples import is_webdataset_of_samples
 from tasks.data.guess.file_kinds import (
     IMAGES,
@@ -72,7 +73,12 @@ def _guess(path: Path, choices: Choices) -> Guess:
     if kind in ENDINGS:
         guess = guess_table(sample_files(root, kind, name_of(root)), choices)
     else:
-        guess = _guess_files(root, kind, kinds[kind], tree, len(names))
+        try:
+            guess = _guess_files(root, kind, kinds[kind], tree, len(names))
+        except Refused:
+            if kind not in CLASS_FOLDERS or (table := table_of(root, names)) is None:
+                raise
+            guess = guess_beside(table, choices)
     return replace(guess, left_out=by_suffix(set(names) - set(kinds[kind])))
 
 
@@ -85,7 +91,7 @@ def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
     if path.name.lower().endswith(IN_PLACE) and not is_webdataset_of_samples(root):
         return _guess_archive(root, choices)
     if (kind := kind_of_file(path.name)) is not None:
-        return guess_table(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
+        return guess_beside(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
     raise _refuse_file(path)
 
 
