@@ -56,6 +56,7 @@ def test_paths_of_the_hub_are_images_with_labels(hub: Path, start: str) -> None:
     assert guess.columns.types == {"file_name": "image", "label": "category"}
     assert guess.columns.key is None and "files" not in guess.source
     assert "file_name: image, files beside the table" in guess.said
+    assert not guess.left_out
 
 
 @pytest.mark.parametrize("start", ["", "train.csv"])
@@ -94,9 +95,9 @@ def test_a_chosen_label_or_key_is_taken(plants: Path) -> None:
     assert "files" not in guess_source(plants / "train.csv", Choices(label="rust", key="image_id")).source
 
 
-def test_a_folder_without_such_a_table_is_refused_as_before(plants: Path) -> None:
+def test_a_folder_without_such_a_table_is_refused(plants: Path) -> None:
     (plants / "train.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(Refused, match="classes train"):
+    with pytest.raises(Refused, match="images in no class folder, but in those of splits: train"):
         guess_source(plants)
 
 

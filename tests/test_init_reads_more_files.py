@@ -39,3 +39,17 @@ def test_a_tiff_is_kept_where_a_png_would_lose_levels(tmp_path: Path, kind: str,
     with Image.open(io.BytesIO(everything(opened).columns["image"][0])) as image:
         assert image.format == form
         np.testing.assert_array_equal(np.asarray(image), pixels)
+
+
+def test_a_class_that_a_split_lacks_is_said(tmp_path: Path) -> None:
+    for number in range(40):
+        split = "test" if number % 4 == 0 else "train"
+        name = "abc"[number % 3]
+        if (split, name) in (("test", "a"), ("train", "c")):
+            continue
+        path = tmp_path / "holes" / split / name / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), number, np.uint8)).save(path)
+    said = guess_source(tmp_path / "holes").said
+    assert "a: not in test, so that nothing is measured of it there" in said
+    assert "c: not in train, so that no model learns it" in said

@@ -79,7 +79,8 @@ def _guess(path: Path, choices: Choices) -> Guess:
             if kind not in CLASS_FOLDERS or (table := table_of(root, names)) is None:
                 raise
             guess = guess_beside(table, choices)
-    return replace(guess, left_out=by_suffix(set(names) - set(kinds[kind])))
+    read = {*kinds[kind], Path(str(guess.source["path"])).name}  # a table beside is read too
+    return replace(guess, left_out=by_suffix(set(names) - read))
 
 
 def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:

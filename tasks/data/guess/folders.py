@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tasks.config.records import USUAL_NAMES
 from tasks.data.assignment import usual
 from tasks.data.guess.columns import Columns
 from tasks.data.guess.file_kinds import suffix_of
@@ -83,8 +84,10 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
     if without_class := len(names) - sum(classes.values()):
         raise refuse(root, f"{without_class} {noun} in no class folder")
     if usual(classes):
-        rule = "Millrace splits by itself; a class is a folder"
-        raise Refused("PATH", f"{root}: classes {', '.join(classes)}", rule, "name the folder that holds the classes")
+        saw = f"{root}: {noun} in no class folder, but in those of splits: {', '.join(sorted(classes))}"
+        rule = "what is learnt is the class of a file: a folder, or a column of a table beside"
+        remedy = "add a folder for each class below those of the splits, or a table of file_name and label"
+        raise Refused("PATH", saw, rule, remedy)
     if len(classes) < 2:
         raise refuse(root, f"{noun} of one class only, {next(iter(classes))}")
     if not in_splits:
@@ -107,8 +110,20 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
         splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[few:]),
         examples=len(names),
         columns=columns,
-        said=tuple(worries_of_classes(counts)),
+        said=(*worries_of_classes(counts), *(_holes(names, counts) if in_splits else ())),
     )
+
+
+def _holes(names: list[str], classes: Iterable[str]) -> Iterator[str]:
+    """Yield which classes the folder of a split lacks."""
+    present: dict[str, set[str]] = {}
+    for name in names:
+        split, of_class, *_ = name.split("/")
+        present.setdefault(split, set()).add(of_class)
+    for split, found in sorted(present.items()):
+        for absent in (each for each in classes if each not in found):
+            lost = "no model learns it" if USUAL_NAMES[split.lower()] == "train" else "nothing is measured of it there"
+            yield f"{absent}: not in {split}, so that {lost}"
 
 
 def _refuse_data_sets(root: Path, names: list[str], noun: str) -> None:

@@ -13,7 +13,7 @@ UNKNOWN = 1 << 62
 """From this number of frames on, soundfile says that the header has none."""
 
 
-class Sound(soundfile.SoundFile):  # type: ignore[misc]
+class Sound(soundfile.SoundFile):
     """A sound that is read from its beginning, once.
 
     Raises `soundfile.LibsndfileError` for what is no sound.
