@@ -4,6 +4,7 @@ folder; `predict` reads its rows as the snapshot does."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,7 @@ from PIL import Image
 
 from flows.preset_text import preset_of
 from tasks.artifacts import Records
-from tasks.config import CsvSource
-from tasks.config.base import Conflict, identity
+from tasks.config.base import identity
 from tasks.config.load import load
 from tasks.data import records, snapshots
 from tasks.data.guess import Choices, guess_source
@@ -101,9 +101,18 @@ def test_a_folder_without_such_a_table_is_refused(plants: Path) -> None:
         guess_source(plants)
 
 
-def test_a_pattern_is_of_a_column_of_files() -> None:
-    with pytest.raises(ValueError) as refused:
-        CsvSource(
-            path="a.csv", columns={"a": "number", "b": "number"}, label=None, targets=("b",), files={"a": "{}.jpg"}
-        )
-    assert isinstance(refused.value.errors()[0]["ctx"]["error"], Conflict)  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"rust": "{}.jpg"}, "source.files.rust: number; is for columns of type image or audio"),
+        ({"c": "{}.jpg"}, "source.files.c: no such column; is for columns of type image or audio"),
+        ({"image_id": "x.jpg"}, "source.files.image_id: x.jpg; must be a path with {} in place of the cell"),
+    ],
+)
+def test_a_pattern_is_of_a_column_of_files(plants: Path, files: dict[str, str], says: str) -> None:
+    path = plants / "plants.yaml"
+    preset = yaml.safe_load(preset_of(guess_source(plants), path))
+    preset["source"]["files"] = files
+    path.write_text(yaml.safe_dump(preset))
+    with pytest.raises(Refused, match=f"^{re.escape(says)}"):
+        load(path)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Name, OwnCode
 from tasks.config.sources.columns import ColumnsSource, Text
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
 
@@ -15,8 +15,10 @@ PASSWORD = re.compile(r"^[^/]*//[^:/]*:[^@]*@|([?&;=]|%3B|%3D)(password|passwd|p
 """A password in a URL, which may have any character but @, or in a connection string of ODBC in one."""
 
 
-FilePattern = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
+FILE = r"^[^{}]*\{\}[^{}]*$"
 """A path with `{}` in place of the cell."""
+PATTERNS[FILE] = "must be a path with {} in place of the cell"
+FilePattern = Annotated[str, Field(pattern=FILE)]
 
 
 class TableFiles(ColumnsSource):
