@@ -97,7 +97,7 @@ def _by_labels(
     """Return the splits whose first examples have some of the classes, and those in which none has."""
     config = TfdsSource(**where, columns=types, label=label)
     opened = Tfds(config, None, Prepared(folder, config))
-    labelled, without = [], []
+    labelled, without = list[str](), list[str]()
     for split, piece in {piece.where[0]: piece for piece in reversed(opened.pieces())}.items():
         labels = (rows.columns[str(label)] for rows in opened.read(piece))
         (labelled if any(values.null_count < len(values) for values in labels) else without).append(split)

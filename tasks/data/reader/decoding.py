@@ -115,10 +115,10 @@ def hidden_pixels(image: Image.Image, payload: bytes, turned: int) -> Image.Imag
     if image.format != "PNG" or image.mode not in ("1", "L", "I;16", "RGB") or not isinstance(level, int | tuple):
         return None
     depth = payload[24]  # the bit depth of its header
-    stored = np.asarray(image)
+    stored: NDArray[Any] = np.asarray(image)
     if image.mode == "1":
-        return _mask(stored == bool(level))
-    if image.mode in ("L", "I;16"):
+        return _mask(np.equal(stored, bool(level)))
+    if isinstance(level, int):
         scale = 255 // ((1 << depth) - 1) if depth < 8 else 1
         return _mask(stored == (level & ((1 << depth) - 1)) * scale)
     colour = np.array(level)

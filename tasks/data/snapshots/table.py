@@ -7,7 +7,6 @@ a raw row becomes in serving is what it became in training.
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +28,7 @@ from tasks.data.pipeline import LENGTHS
 from tasks.data.reader import DESCRIPTION, Reader, Unusable
 from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import Part, lineage_of, parts_of, tags, write_array, write_hashes
+from tasks.data.snapshots import Part, lineage_of, parts_of, plain, tags, write_array, write_hashes
 from tasks.data.transforms import LABEL, TARGET, WEIGHT, choose, fit, own_array
 from tasks.data.transforms.columns import missing_of, typed
 from tasks.data.transforms.files import own_code, reader_files
@@ -44,16 +43,12 @@ if TYPE_CHECKING:
 
     from tasks.processes.workbench import Workbench
 
-log = logging.getLogger(__name__)
-
 TRAIN = "train"
 ROWS = {"image": 32, "audio": 32, "text": 512, "words": 512}
 """Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
 MOST_ROWS = 4096
 READ = ("input", LABEL, TARGET, WEIGHT)
 """Roles of the columns that are read."""
-PLAIN = "of images with more than 8 bits choose the levels (snapshot: range), else see what they are"
-"""What a warning of images of one level ends with."""
 BATCH_BYTES = 16 << 20
 """Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
 
@@ -123,7 +118,7 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
     report = Progress(bench, total)
-    shares, words, plain = {}, dict[str, Counter[str]](), Counter[str]()
+    shares, words, images = {}, dict[str, Counter[str]](), Counter[str]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, config.shards)
         write_hashes(bench, records.row_hashes(split), split)
@@ -139,10 +134,8 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
             for what in ("missing", "unknown")
         }
         words[split] = sum((Counter(each["words"]) for each in counts), Counter[str]())
-        plain += sum((Counter(each["plain"]) for each in counts), Counter[str]())
-    for name, images in plain.items():
-        if images > total / 2:
-            log.warning("%s: the pixels of %d of %d images are all equal; %s", name, images, total, PLAIN)
+        images += sum((Counter(each["plain"]) for each in counts), Counter[str]())
+    plain.warn(images, total)
     features = dict(layout.features)
     if features.get(LABEL, {}).get("shape"):
         features[LABEL] = {**features[LABEL], tags.CUT: {split: each[tags.CUT] for split, each in words.items()}}
@@ -277,7 +270,7 @@ def _write(
         missing: Counter[str] = Counter()
         unknown: Counter[str] = Counter()
         words: Counter[str] = Counter()
-        plain: Counter[str] = Counter()
+        images: Counter[str] = Counter()
         with ExitStack() as stack:
             writers: dict[str, ArrayWriter] = {}
             for name, feature in _stored(layout).items():
@@ -290,9 +283,9 @@ def _write(
                 missing += batch.missing
                 unknown += batch.unknown
                 words += batch.words
-                plain += batch.plain
+                images += batch.plain
                 report(batch.rows)
-        counts = {"missing": missing, "unknown": unknown, "words": words, "plain": plain}
+        counts = {"missing": missing, "unknown": unknown, "words": words, "plain": images}
         bench.staging.put(_counts_of(part), pretty(counts))
 
 
@@ -339,7 +332,9 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
     words: Counter[str] = Counter()
     for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
         words += tags.counted(values[name], arrays[own_array(name)])
-    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, _plain(layout, arrays))
+    return Made(
+        batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, plain.counted(layout, arrays)
+    )
 
 
 def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
@@ -360,17 +355,6 @@ def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
             place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
             for place in layout.description["layout"]
             if layout.description["transforms"][place["column"]]["kind"] == "vocabulary"
-        }
-    )
-
-
-def _plain(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
-    """Return the number of images whose pixels are all equal by column."""
-    return Counter(
-        {
-            place["column"]: int((np.ptp(arrays[place["array"]], axis=(1, 2, 3)) == 0).sum())
-            for place in layout.description["layout"]
-            if layout.description["transforms"][place["column"]]["kind"] == "image"
         }
     )
 

@@ -49,7 +49,7 @@ class ImageFitter:
         shape = [self.config.height, self.config.width, self.config.channels]
         chosen = range_of(self.sample) if self.reads else self.config.range
         state = self.config.model_dump(exclude={"range"})
-        if chosen is None or chosen == "full":
+        if chosen is None or isinstance(chosen, str):  # full
             return Fitted(state, {"dtype": "uint8", "shape": shape})
         low, high = chosen
         return Fitted(
