@@ -13,6 +13,7 @@ from PIL import Image
 from tasks.config.sources import ImageFolderSource
 from tasks.data.guess import guess_source
 from tasks.data.sources import open_source
+from tasks.errors import Refused
 from tests.support.rows import everything
 
 
@@ -53,3 +54,12 @@ def test_a_class_that_a_split_lacks_is_said(tmp_path: Path) -> None:
     said = guess_source(tmp_path / "holes").said
     assert "a: not in test, so that nothing is measured of it there" in said
     assert "c: not in train, so that no model learns it" in said
+
+
+def test_copies_are_named_where_they_leave_too_few_examples(tmp_path: Path) -> None:
+    for number in range(20):
+        path = tmp_path / "tones" / "xy"[number % 2] / f"{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, np.sin(np.arange(4000) * (0.05 + number % 2 / 5)), 8000)
+    with pytest.raises(Refused, match="20 examples, 2 of different content; train, validation and test need one each"):
+        guess_source(tmp_path / "tones")
