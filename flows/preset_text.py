@@ -106,6 +106,7 @@ def _images(guess: Guess) -> dict[str, Any]:
         "height": height,
         "width": width,
         "channels": channels,
+        "levels": f"  range: auto  # {guess.levels}\n" if guess.levels else "",
         "task": guess.task,
         "predicted": classes or ", ".join(guess.columns.targets),
         "weights": BALANCED if weighted(guess.columns.classes) else "",
@@ -224,7 +225,7 @@ KINDS = {
     "webdataset": "tar files; those of one name up to the first dot are an example",
     "sql": "a table of a database",
     "image_folder": "a folder per class with images",
-    "audio_folder": "a folder per class with WAV and FLAC files",
+    "audio_folder": "a folder per class with WAV, FLAC, Ogg and MP3 files",
     "text_files": "a folder of text files",
     "tfds": "a data set prepared by tensorflow-datasets",
 }
@@ -244,6 +245,7 @@ SOURCE = {
     "split": "column with the split of each row",
     "key": "column that is each row's key",
     "columns": "number, category, text, words, tags, image, audio, time or ignore",
+    "files": "path of the file that a cell means, below the source",
     "label": "column that is predicted: a class",
     "split_folders": "class folders are in a folder for each split",
     "targets": "columns that are predicted: numbers",
@@ -315,7 +317,7 @@ snapshot:
   height: {height}  # the images are {sizes}
   width: {width}
   channels: {channels}  # 1: grey, 3: colour
-model:
+{levels}model:
   kind: convnet
   task: {task}  # {predicted}
   filters: {filters}  # channels of each block; a block halves height and width

@@ -171,6 +171,12 @@ def test_curves_of_several_classes_are_of_those_that_occur_and_their_titles_of_t
     ]
 
 
+def test_a_split_of_one_class_alone_has_no_curves() -> None:
+    orders = {name: (np.array([0.2, 0.7]), np.full(2, name == "a")) for name in "ab"}
+    left, right = figure_of(pictures.curves, orders, "test").axes
+    assert not left.lines and not right.lines
+
+
 def test_of_many_classes_the_mean_curve_alone_is_drawn() -> None:
     labels, random = np.arange(300) % 21, np.random.default_rng(2)
     orders = {str(number): (random.random(300) + (labels == number), labels == number) for number in range(21)}

@@ -200,7 +200,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
         (pair, "2 examples; .*name a folder of several, or cut it up"),
         (one, "one class only, square"),
         (loose, "1 images in no class folder"),
-        (splits, "Millrace splits by itself"),
+        (splits, "images in no class folder, but in those of splits: test, train"),
         (pictures(tmp_path / "two", 2), "2 examples; train, validation and test need one each"),
     ]:
         with pytest.raises(Refused, match=says):

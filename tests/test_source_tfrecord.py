@@ -158,6 +158,24 @@ def test_fields_of_others_are_passed_over() -> None:
     assert decode(payload)["a"] == [7]
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(
+    ("parts", "values"),
+    [
+        (([1, 2], [3]), [1, 2, 3]),
+        (([0.5], [1.5]), [0.5, 1.5]),
+        (([b"a"], [b"b"]), [b"a", b"b"]),
+        (([1], [b"b"]), [b"b"]),
+    ],
+    ids=("integers", "floats", "bytes", "the last kind"),
+)
+def test_parts_of_a_list_are_joined_as_protobuf_does(parts: tuple[Any, Any], values: list[Any], packed: bool) -> None:
+    """A message may come in parts, whose lists follow each other; of several kinds of lists the last one is meant."""
+    one, other = (feature(part, packed) for part in parts)
+    for entry in (field(2, one + other), field(2, one) + field(2, other)):
+        assert list(decode(field(1, field(1, field(1, b"a") + entry)))["a"]) == values
+
+
 def test_each_bad_example_is_named(write: Callable) -> None:
     read = everything(
         write(

@@ -156,6 +156,41 @@ def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, 
         raise_conflict(lambda: KerasHubInit(preset="./bert", download=True))
 
 
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (
+            MlpModel(units=(8, 9)),
+            r"layers/dense_1 is dense1 \[8, 8\], \[8\]; this model has dense1 \[8, 9\], \[9\] there",
+        ),
+        (MlpModel(units=(8, 8, 8)), "layers/dense_2 is logits .*; this model has dense2 "),
+        (MlpModel(units=(8,)), "layers/dense_1 is dense1 .*; this model has logits "),
+    ],
+    ids=("another shape", "a further layer", "a layer less"),
+)
+def test_weights_of_another_model_are_refused_and_not_taken_by_their_place(
+    trained: Model, snapshot: SnapshotReader, model: MlpModel, says: str
+) -> None:
+    with pytest.raises(Failed, match=f"train.init.path: model.weights.h5: {says}"):
+        started(FileInit(path=str(trained.path / "model.weights.h5")), snapshot, model=model)
+
+
+def test_weights_of_layers_with_other_names_are_refused(tmp_path: Path) -> None:
+    """Keras takes them: the places and shapes are the same."""
+    from tasks.models.from_file import refuse_other_weights
+
+    def made(*names: str | None) -> keras.Model:
+        return keras.Sequential([keras.Input((3,)), *(keras.layers.Dense(3, name=name) for name in names)])
+
+    path = tmp_path / "saved.weights.h5"
+    made("first", "last").save_weights(path)
+    refuse_other_weights(made("first", "last"), path, "train.init.path")
+    with pytest.raises(Failed, match=r"layers/dense is first \[3, 3\], \[3\]; this model has last"):
+        refuse_other_weights(made("last", "first"), path, "train.init.path")
+    made(None, None).save_weights(path)
+    refuse_other_weights(made(None, None), path, "train.init.path")  # Keras has counted on
+
+
 BERT = """
 import keras
 import keras_hub

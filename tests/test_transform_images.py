@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,15 @@ from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from tasks.config.transform import Image as ImageTransform
+from tasks.data.features import DTYPES, Feature
+from tasks.data.pixels import sums
 from tasks.data.reader import Unusable
 from tasks.data.reader.decoding import ORIENTATION, flat
 from tasks.data.reader.image import load
+from tasks.data.transforms.image import fitter
 from tests.support.tables import FOLDER
 
+IMAGE = Feature("image", DTYPES["image"])
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 8, 4), np.uint8)
 SMOOTH = np.asarray(Image.fromarray(RNG.integers(0, 256, (6, 8, 3), np.uint8)).resize((640, 480), 2))
@@ -53,8 +59,10 @@ def normalised(payload: bytes) -> Image.Image:
 
 
 def transformed(*payloads: bytes, **settings: Any) -> np.ndarray:
-    config = ImageTransform(**{"height": 6, "width": 8, **settings})
-    return load(config.model_dump(), FOLDER)(list(payloads))
+    """Images as a snapshot has them that is fitted on the same ones."""
+    learning = fitter("image", IMAGE, ImageTransform(**{"height": 6, "width": 8, **settings}), FOLDER)
+    learning.add(list(payloads), np.arange(len(payloads)))
+    return load(learning.fitted().state, FOLDER)(list(payloads))
 
 
 OPAQUE, GREY = Image.fromarray(PIXELS[..., :3]), Image.fromarray(PIXELS[..., 0])
@@ -99,6 +107,99 @@ def test_a_transparent_pixel_is_white() -> None:
     hidden = PIXELS.copy()
     hidden[..., 3] = 0
     assert (transformed(encoded(Image.fromarray(hidden))) == 255).all()
+
+
+def png(depth: int, colour: int, row: bytes, transparent: bytes) -> bytes:
+    """A PNG of 2 pixels by the letter of its specification."""
+    parts = ((b"IHDR", struct.pack(">IIBBBBB", 2, 1, depth, colour, 0, 0, 0)), (b"tRNS", transparent))
+    chunks = (*parts, (b"IDAT", zlib.compress(b"\0" + row)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in chunks
+    )
+
+
+@pytest.mark.parametrize(
+    ("payload", "pixels"),
+    [
+        (png(1, 0, b"\x40", b"\0\0"), [255, 255]),
+        (png(2, 0, b"\x60", b"\0\2"), [85, 255]),
+        (png(4, 0, b"\x3a", b"\0\x0a"), [51, 255]),
+        (png(8, 0, b"\x03\xc8", b"\0\xc8"), [3, 255]),
+        (png(16, 0, struct.pack(">2H", 4000, 300), struct.pack(">H", 300)), [15, 255]),
+        (png(8, 2, bytes([3, 7, 11, 4, 7, 11]), struct.pack(">3H", 4, 7, 11)), [[3, 7, 11], [255] * 3]),
+        (
+            png(16, 2, struct.pack(">6H", 1000, 2000, 3000, 1001, 2000, 3000), struct.pack(">3H", 1001, 2000, 3000)),
+            [[3, 7, 11], [255] * 3],
+        ),
+    ],
+    ids=("grey 1", "grey 2", "grey 4", "grey 8", "grey 16", "colour 8", "colour 16"),
+)
+def test_only_the_transparent_level_of_a_png_is_white(payload: bytes, pixels: list[Any]) -> None:
+    assert np.asarray(flat(payload)).tolist() == [pixels]
+
+
+def test_a_png_turned_by_xmp_alone_is_upright() -> None:
+    info = PngInfo()
+    info.add_itxt("XML:com.adobe.xmp", '<x:xmpmeta><rdf:Description tiff:Orientation="3"/></x:xmpmeta>')
+    np.testing.assert_array_equal(np.asarray(flat(encoded(OPAQUE, pnginfo=info))), PIXELS[::-1, ::-1, :3])
+
+
+@pytest.mark.parametrize("alpha", [0, 128])
+def test_a_bmp_whose_alpha_is_zero_everywhere_is_opaque(alpha: int) -> None:
+    """As programs write it that know no alpha: the colours are those of the file, in the statistics too."""
+    masks = struct.pack("<4I", 0xFF0000, 0xFF00, 0xFF, 0xFF000000)
+    pixels = bytes([30, 20, 10, alpha, 30, 20, 10, 0])
+    header = struct.pack("<IiiHHIIiiII", 108, 2, 1, 1, 32, 3, len(pixels), 0, 0, 0, 0) + masks + bytes(52)
+    payload = b"BM" + struct.pack("<IHHI", 14 + 108 + len(pixels), 0, 0, 14 + 108) + header + pixels
+    shown, channels = ([[10, 20, 30]] * 2, 3) if not alpha else ([[132, 137, 142], [255] * 3], 4)
+    assert np.asarray(flat(payload)).tolist() == [shown]
+    assert sums(payload, 10).shape == (1, 2, channels)
+
+
+SCAN = np.linspace(300, 480, 48).round().reshape(6, 8)
+"""12 bits in 16, as scanners write them: all of them have the upper byte 1."""
+
+
+@pytest.mark.parametrize(
+    ("levels", "low", "high"), [("auto", 300, 480), ((340.0, 440.0), 340, 440), ("full", 0, 65_280)]
+)
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "big-endian TIFF", "TIFF of floats"])
+def test_levels_of_more_than_eight_bits_become_those_of_the_range(form: str, levels: Any, low: int, high: int) -> None:
+    kinds = {"PNG": "uint16", "TIFF": "uint16", "big-endian TIFF": ">u2", "TIFF of floats": "float32"}
+    payload = encoded(Image.fromarray(SCAN.astype(kinds[form])), form.replace("big-endian ", "")[:4].strip())
+    if levels == "full":
+        expected = np.full((6, 8), 255 if "floats" in form else 1)  # floats have no upper 8 bits: 255 is the brightest
+    else:
+        expected = np.rint(np.clip((SCAN - low) / (high - low), 0, 1) * 255)
+    [result] = transformed(payload, channels=1, range=levels)
+    assert np.abs(result[..., 0] - expected).max() <= (1 if levels == "auto" else 0)
+
+
+def test_the_range_is_that_of_the_pixels_that_are_seen_and_of_the_train_split_alone() -> None:
+    hidden = encoded(Image.fromarray(np.array([[60_000, 300, 480]], np.uint16)), transparency=60_000)
+    learning = fitter("image", IMAGE, ImageTransform(range="auto"), FOLDER)
+    learning.add([hidden, b"", b"no image", encoded(OPAQUE)], np.arange(4))
+    state = learning.fitted().state
+    assert state["range"] == pytest.approx([300, 480], abs=0.5)
+    brighter = encoded(Image.fromarray(np.full((4, 4), 9_000, np.uint16)))
+    assert (load(state, FOLDER)([brighter]) == 255).all()
+
+
+def test_images_of_eight_bits_have_no_range() -> None:
+    payload = encoded(GREY)
+    learning = fitter("image", IMAGE, ImageTransform(range="auto"), FOLDER)
+    learning.add([payload], np.arange(1))
+    assert "range" not in learning.fitted().state
+    [result] = transformed(payload, channels=1, range=(10.0, 20.0))
+    np.testing.assert_array_equal(result[..., 0], PIXELS[..., 0])
+
+
+def test_statistics_of_sixteen_bits_are_of_their_levels() -> None:
+    levels = np.array([[300, 40_000]])
+    for kind in ("<u2", ">u2", "int32"):
+        found = sums(encoded(Image.fromarray(levels.astype(kind)), "TIFF"), 10)
+        assert (found.shape, found.sums) == ((1, 2, 1), [40_300])
 
 
 @pytest.mark.parametrize("number", range(5, 9))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field, model_validator
 
 from tasks.config.base import BY_KIND, LATER, Conflict, Section
-from tasks.config.transform import Pixels, Text, TransformConfig
+from tasks.config.transform import GreyRange, Pixels, Text, TransformConfig
 
 SERVED_AS = {"uint16": "int32", "uint32": "int32"}
 """The dtype of a model's input where no runtime has that of the snapshot."""
@@ -45,6 +45,11 @@ class ImageSnapshot(Section):
 
     fit: Literal["stretch", "crop", "pad"] = "stretch"
     """Handling of other proportions: `stretch` changes them, `crop` keeps the middle, `pad` adds black."""
+
+    range: Annotated[GreyRange, LATER] = "full"
+    """Levels of grey images of more than 8 bits (16-bit PNG, TIFF of whole numbers or floats) that become 0 and 255;
+    what is outside is clipped, and between them 256 levels are kept. `full`: all 16 bits; `auto`: those between which
+    998 of 1,000 pixels of the train split are; or two numbers. Images of 8 bits stay as they are."""
 
     shards: Shards = 1
     """Number of array files of each feature and split."""

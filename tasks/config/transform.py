@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
+from tasks.config.base import BY_KIND, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
@@ -19,6 +19,16 @@ def _no_flag(value: Any) -> Any:
     if isinstance(value, bool):  # which Python takes for 0 and 1
         raise ValueError("must be a number, or a word; choose one of them")
     return value
+
+
+def _ascending(levels: tuple[float, float]) -> tuple[float, float]:
+    if not levels[0] < levels[1]:
+        raise ValueError("the first of two levels must be the lower one; exchange them")
+    return levels
+
+
+GreyRange = Literal["full", "auto"] | Annotated[tuple[FiniteFloat, FiniteFloat], LISTED, AfterValidator(_ascending)]
+"""`full`, `auto`, or the lowest and the highest level of a grey image."""
 
 
 class Missing(Section):
@@ -267,6 +277,11 @@ class Image(Transform):
 
     fit: Literal["stretch", "crop", "pad"] = "stretch"
     """Handling of other proportions: `stretch` changes them, `crop` keeps the middle, `pad` adds black."""
+
+    range: Annotated[GreyRange, LATER] = "full"
+    """Levels of grey images of more than 8 bits (16-bit PNG, TIFF of whole numbers or floats) that become 0 and 255;
+    what is outside is clipped, and between them 256 levels are kept. `full`: all 16 bits; `auto`: those between which
+    998 of 1,000 pixels of the train split are; or two numbers. Images of 8 bits stay as they are."""
 
 
 class LogMel(Transform):

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from tasks.data.reader.decoding import BROKEN, strips
+from tasks.data.reader.decoding import BROKEN, SIXTEEN_BITS, is_transparent, strips
 
 Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
 
-PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
-"""Pillow modes whose values are pixels, unlike a palette's."""
+PIXEL_MODES = ("L", "LA", "RGB", "RGBA", *SIXTEEN_BITS)
+"""Pillow modes whose values are pixels, unlike a palette's; of PNG with a transparent level or colour that one too."""
 
 
 class NotAnImage(ValueError):
@@ -40,8 +40,9 @@ def sums(payload: bytes, max_pixels: int) -> PixelSums:
             if (count := image.width * image.height) > max_pixels:
                 shape = f"{image.width:,} x {image.height:,} = {count:,} pixels"
                 raise NotAnImage(f"{shape}; records.max_pixels is {max_pixels:,}")
-            colours = "RGBA" if image.has_transparency_data else "RGB"
-            return _sums(image, image.mode if image.mode in PIXEL_MODES else colours)
+            colours = "RGBA" if is_transparent(image) else "RGB"
+            known = image.mode in PIXEL_MODES and image.mode != "RGBA"
+            return _sums(image, image.mode if known else colours)
     except BROKEN as error:
         if isinstance(error, NotAnImage):
             raise
@@ -52,7 +53,7 @@ def sums(payload: bytes, max_pixels: int) -> PixelSums:
 def _sums(image: Image.Image, mode: str) -> PixelSums:
     """Return the sums over an image after its conversion to a mode."""
     channels = len(Image.new(mode, (1, 1)).getbands())
-    levels = 65_536 if mode == "I;16" else 256
+    levels = 65_536 if mode in SIXTEEN_BITS else 256
     counts = np.zeros((channels, levels), np.int64)
     for _, strip in strips(image):
         counts += _histogram(strip if strip.mode == mode else strip.convert(mode), levels).reshape(channels, levels)
@@ -64,4 +65,4 @@ def _sums(image: Image.Image, mode: str) -> PixelSums:
 def _histogram(strip: Image.Image, levels: int) -> NDArray[np.int64]:
     if levels == 256:
         return np.array(strip.histogram(), np.int64)
-    return np.bincount(np.asarray(strip).ravel(), minlength=levels)
+    return np.bincount(np.clip(np.asarray(strip, np.int64), 0, levels - 1).ravel(), minlength=levels)

@@ -23,6 +23,8 @@ VARINT, DELIMITED, FIXED = 0, 2, {1: 8, 5: 4}
 """Wire types of protobuf; of fixed sizes the bytes."""
 UNPACKED = {2: 5, 3: VARINT}
 """Wire types of single values of floats and integers, in lists that are not packed."""
+LISTS = (1, 2, 3)
+"""Numbers of the lists of a feature: of bytes, floats and integers."""
 LONGEST = 10
 """Bytes of an integer at most."""
 
@@ -124,25 +126,30 @@ def decode(payload: bytes) -> Parsed:
         if number != 1:
             raise ValueError("a SequenceExample, or another message")
         for _, entry in _fields(payload, *features):
-            name, content = "", (0, 0)
+            name, contents = "", []
             for part, span in _fields(payload, *entry):
                 if part == 1:
                     name = payload[slice(*span)].decode()
-                else:
-                    content = span
-            parsed[name] = _values(payload, content)
+                elif part == 2:
+                    contents.append(span)
+            parsed[name] = _values(payload, contents)
     return parsed
 
 
-def _values(payload: bytes, feature: tuple[int, int]) -> list[bytes] | NDArray[np.int64] | NDArray[np.float32]:
-    for kind, span in _fields(payload, *feature):
-        chunks = [payload[slice(*value)] for _, value in _fields(payload, *span, UNPACKED.get(kind))]
-        if kind == 1:
-            return chunks
-        if kind == 2:
-            return np.frombuffer(b"".join(chunks), dtype="<f4")
-        return _unpack(np.frombuffer(b"".join(chunks), dtype=np.uint8))
-    return []
+def _values(payload: bytes, features: list[tuple[int, int]]) -> list[bytes] | NDArray[np.int64] | NDArray[np.float32]:
+    """Return the values of a feature, whose message may come in parts: they are joined, and the last kind decides."""
+    chunks, last = list[bytes](), 1
+    for kind, span in (field for feature in features for field in _fields(payload, *feature)):
+        if kind not in LISTS:
+            continue
+        if kind != last:
+            chunks, last = [], kind
+        chunks += [payload[slice(*value)] for _, value in _fields(payload, *span, UNPACKED.get(kind))]
+    if last == 1:
+        return chunks
+    if last == 2:
+        return np.frombuffer(b"".join(chunks), dtype="<f4")
+    return _unpack(np.frombuffer(b"".join(chunks), dtype=np.uint8))
 
 
 def _fields(payload: bytes, begin: int, end: int, wire: int | None = None) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -126,7 +126,7 @@ def curves(orders: dict[str, tuple[npt.NDArray, npt.NDArray]], title: str) -> Fi
     known = {name: (scores, truth > 0) for name, (scores, truth) in orders.items() if 0 < truth.mean() < 1}
     figure = Figure((9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, max(len(known), 1)))
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, len(known)))
     ranked = {name: precision_recall_curve(truth, scores) for name, (scores, truth) in known.items()}
     passed = {name: roc_curve(truth, scores) for name, (scores, truth) in known.items()}
     strong: dict[str, Any] = {"color": WARM, "linewidth": 2}

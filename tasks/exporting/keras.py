@@ -86,7 +86,7 @@ def weights_sha256(model: Any) -> str:
     total = hashlib.sha256()
     for weight in sorted(model.weights, key=lambda weight: weight.path):
         values = np.asarray(weight.value)
-        values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
+        values = values.astype(values.dtype.newbyteorder("<"), copy=False)  # `tobytes` is in order C
         described = [weight.path, values.dtype.name, list(values.shape)]
         total.update(json.dumps(described, separators=(",", ":"), ensure_ascii=False).encode())
         total.update(values.tobytes())

@@ -31,7 +31,7 @@ def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functi
     assert parent is not None
     with zipfile.ZipFile(parent) as archive:
         architecture = archive.read("config.json").decode()
-    weights = {weight.path: np.ascontiguousarray(weight.value) for weight in model.weights}
+    weights = {weight.path: np.asarray(weight.value, order="C") for weight in model.weights}
     metadata = {ARCHITECTURE: architecture, "keras_version": keras.__version__}
     target.write_bytes(canonical(save(weights, metadata)))
 

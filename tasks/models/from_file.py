@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from keras.src.backend.common import global_state
 from tasks.config import KerasFileModel
 from tasks.errors import Failed, UserError
 from tasks.models.imported import finished, output_count, repeatable
-from tasks.models.keras_archive import FIELD, MOST_BYTES, TRUST, architecture_of, weights_in
+from tasks.models.keras_archive import FIELD, MOST_BYTES, TRUST, WEIGHTS, architecture_of, weights_in
 
 MOST_NUMBER = 1 << 33
 """The largest number in a description; a file of some bytes can name sizes that no memory holds."""
@@ -67,6 +68,43 @@ def load_weights(model: keras.Model, path: Path, field: str, size: int) -> None:
         raise
     except Exception as error:  # of Keras, h5py or zipfile
         raise unreadable(field, path, error) from error
+
+
+def refuse_other_weights(model: keras.Model, path: Path, field: str) -> None:
+    """Raise `Failed` where a `.weights.h5` has layers or shapes that this model has not: Keras takes weights by their
+    place, whatever the layers are called."""
+    try:
+        found = layers_of(path)
+        with tempfile.TemporaryDirectory(prefix="weights-") as folder:
+            own = Path(folder) / WEIGHTS
+            model.save_weights(own)
+            expected = layers_of(own)
+    except OSError as error:  # of h5py
+        raise unreadable(field, path, error) from error
+    for place in (place for place in [*expected, *found] if found.get(place) != expected.get(place)):
+        rule = f"this model has {expected.get(place, 'no such layer')} there, and weights are taken by their place"
+        remedy = "name weights of this model, or the whole model (.keras), whose layers train.init maps by name"
+        raise Failed(field, f"{path.name}: {place} is {found.get(place, 'not there')}", rule, remedy)
+
+
+def layers_of(path: Path) -> dict[str, str]:
+    """Return name and shapes of each layer with weights by its place in a `.weights.h5`, without states of random
+    numbers and of optimizers. Numbers that Keras gave to names are left out: they count the layers of a process."""
+    import h5py
+
+    layers: dict[str, str] = {}
+
+    def add(place: str, group: Any) -> None:
+        if place.rpartition("/")[2] != "vars" or "seed_generator" in place or place.startswith("optimizer/"):
+            return
+        if isinstance(group, h5py.Group) and len(group):
+            shapes = ", ".join(str(list(group[key].shape)) for key in sorted(group, key=int))
+            name = re.sub(r"_\d+$", "", str(group.attrs.get("name", "")))
+            layers[place.removesuffix("/vars")] = f"{name} {shapes}"
+
+    with h5py.File(path, "r") as file:
+        file.visititems(add)
+    return layers
 
 
 def described(path: Path, field: str) -> keras.Model:

@@ -118,7 +118,7 @@ def weights_sha256(model: keras.Model) -> str:
     total = hashlib.sha256()
     for weight in sorted(model.weights, key=lambda weight: weight.path):
         values = np.asarray(weight.value)
-        values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
+        values = values.astype(values.dtype.newbyteorder("<"), copy=False)  # `tobytes` is in order C
         total.update(canonical([weight.path, values.dtype.name, list(values.shape)]))
         total.update(values.tobytes())
     return total.hexdigest()

@@ -42,8 +42,8 @@ class TextFilesSource(Section):
 
 
 class ImageFolderSource(Section):
-    """A folder for each class with its images: JPEG and PNG are kept as they are, GIF (the first frame), WebP and BMP
-    become PNG. An example's key is its path."""
+    """A folder for each class with its images: JPEG, PNG and TIFF of more than 8 bits are kept as they are; GIF (the
+    first frame), WebP, BMP and other TIFF become PNG. An example's key is its path."""
 
     noun: ClassVar[str | None] = "images"
     raw_input: ClassVar[str] = "IMAGE.png"
@@ -60,7 +60,8 @@ class ImageFolderSource(Section):
     `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
 
     glob: Text = "**/*"
-    """Which files below the folder, of those with the ending of an image (.jpg, .jpeg, .png, .gif, .webp, .bmp)."""
+    """Which files below the folder, of those with the ending of an image (.jpg, .jpeg, .jfif, .png, .gif, .webp, .bmp,
+    .tif, .tiff)."""
 
     exclude: Annotated[tuple[Text, ...], LISTED] = ()
     """Names of folders and files that are left out at any depth."""
@@ -70,8 +71,8 @@ class ImageFolderSource(Section):
 
 
 class AudioFolderSource(Section):
-    """A folder for each class with its sounds, WAV and FLAC, which are kept as they are. An example's key is its
-    path."""
+    """A folder for each class with its sounds, WAV, FLAC, Ogg and MP3, which are kept as they are. An example's key is
+    its path."""
 
     noun: ClassVar[str | None] = "sounds"
     raw_input: ClassVar[str] = "SOUND.wav"
@@ -88,7 +89,7 @@ class AudioFolderSource(Section):
     `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
 
     glob: Text = "**/*"
-    """Which files below the folder, of those with the ending of a sound (.wav, .flac)."""
+    """Which files below the folder, of those with the ending of a sound (.wav, .flac, .ogg, .mp3)."""
 
     exclude: Annotated[tuple[Text, ...], LISTED] = ()
     """Names of folders and files that are left out at any depth."""

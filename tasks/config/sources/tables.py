@@ -7,12 +7,18 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Name, OwnCode
 from tasks.config.sources.columns import ColumnsSource, Text
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
 
 PASSWORD = re.compile(r"^[^/]*//[^:/]*:[^@]*@|([?&;=]|%3B|%3D)(password|passwd|pwd|sslpassword)(=|%3D)", re.IGNORECASE)
 """A password in a URL, which may have any character but @, or in a connection string of ODBC in one."""
+
+
+FILE = r"^[^{}]*\{\}[^{}]*$"
+"""A path with `{}` in place of the cell."""
+PATTERNS[FILE] = "must be a path with {} in place of the cell"
+FilePattern = Annotated[str, Field(pattern=FILE)]
 
 
 class TableFiles(ColumnsSource):
@@ -25,7 +31,23 @@ class TableFiles(ColumnsSource):
     """Names of folders and files that are left out at any depth."""
 
 
-class CsvSource(TableFiles):
+class ReferringTables(TableFiles):
+    """Files of rows whose cells may be the paths of images and sounds."""
+
+    files: Annotated[dict[Text, FilePattern], LATER] = {}
+    """Path of the file that a cell of a column means, below the source: with `{image_id: "train/{}.jpg"}` the cell
+    `Train_7` means `train/Train_7.jpg`. Without it a cell is the path."""
+
+    @model_validator(mode="after")
+    def files_are_of_columns_of_files(self) -> ReferringTables:
+        for name in self.files:
+            if self.columns.get(name) not in ("image", "audio"):
+                saw, rule = self.columns.get(name, "no such column"), "is for columns of type image or audio"
+                raise Conflict(f"files.{name}", saw, rule, "correct the name or its type")
+        return self
+
+
+class CsvSource(ReferringTables):
     """Files of separated values with a line of column names; also compressed (.gz, .zst, .bz2)."""
 
     kind: Literal["csv"] = "csv"
@@ -70,7 +92,7 @@ class CsvSource(TableFiles):
         return self
 
 
-class JsonlSource(TableFiles):
+class JsonlSource(ReferringTables):
     """Files with a JSON object on each line; also compressed (.gz, .zst, .bz2)."""
 
     raw_input: ClassVar[str] = "ROWS.jsonl"
@@ -86,7 +108,7 @@ class JsonlSource(TableFiles):
     """Which files of a folder; with a further suffix only compressed ones."""
 
 
-class ParquetSource(TableFiles):
+class ParquetSource(ReferringTables):
     """Parquet files; nested columns by dotted name."""
 
     raw_input: ClassVar[str] = "ROWS.parquet"

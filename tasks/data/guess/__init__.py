@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.data.guess import tfds
+from tasks.data.guess.beside import guess_beside, table_of
 from tasks.data.guess.examples import is_webdataset_of_samples
 from tasks.data.guess.file_kinds import (
     IMAGES,
@@ -72,8 +73,14 @@ def _guess(path: Path, choices: Choices) -> Guess:
     if kind in ENDINGS:
         guess = guess_table(sample_files(root, kind, name_of(root)), choices)
     else:
-        guess = _guess_files(root, kind, kinds[kind], tree, len(names))
-    return replace(guess, left_out=by_suffix(set(names) - set(kinds[kind])))
+        try:
+            guess = _guess_files(root, kind, kinds[kind], tree, len(names))
+        except Refused:
+            if kind not in CLASS_FOLDERS or (table := table_of(root, names)) is None:
+                raise
+            guess = guess_beside(table, choices)
+    read = {*kinds[kind], Path(str(guess.source["path"])).name}  # a table beside is read too
+    return replace(guess, left_out=by_suffix(set(names) - read))
 
 
 def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
@@ -85,7 +92,7 @@ def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
     if path.name.lower().endswith(IN_PLACE) and not is_webdataset_of_samples(root):
         return _guess_archive(root, choices)
     if (kind := kind_of_file(path.name)) is not None:
-        return guess_table(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
+        return guess_beside(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
     raise _refuse_file(path)
 
 

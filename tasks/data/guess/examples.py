@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from tasks.data.guess.columns import payload_kind
 from tasks.data.guess.forms import Form, leaves_of
 from tasks.data.sources.tfrecord import payloads
-from tasks.data.sources.webdataset import is_json, is_webdataset, samples
+from tasks.data.sources.webdataset import Sample, is_json, is_webdataset, samples
 from tasks.data.tfrecord import decode
 from tasks.errors import Refused
 
 LOOKED_AT = 200
 """Examples by which columns are found."""
+RARE = 0.5
+"""Share of the samples that have an ending, below which endings are parts of names."""
 
 
 def tfrecord(path: Path) -> Form:
@@ -43,7 +46,9 @@ def tfrecord(path: Path) -> Form:
 def webdataset(path: Path) -> Form:
     """Return the endings of a tar file's samples, and the fields of their JSON; raises `Refused` where it has none."""
     content: dict[str, list[bytes]] = {}
-    for sample in islice(samples(path.parent, path.name), LOOKED_AT):
+    some = list(islice(samples(path.parent, path.name), LOOKED_AT))
+    _refuse_dots(path, some)
+    for sample in some:
         for ending, octets in sample.content.items():
             content.setdefault(ending, []).append(octets)
     found: dict[str, tuple[str, str]] = {}
@@ -52,6 +57,17 @@ def webdataset(path: Path) -> Form:
     if not found:
         raise Refused("PATH", f"{path}: no samples", "the files of a sample have a name and an ending", "name another")
     return _form(found, f"endings of the first samples: {', '.join(content)}")
+
+
+def _refuse_dots(path: Path, some: list[Sample]) -> None:
+    """Raise `Refused` where most endings are in few samples, as of names with further dots (`22.00.png`)."""
+    endings = Counter(ending for sample in some for ending in sample.content)
+    kinds = {ending.rpartition(".")[2] for ending in endings}
+    shared = endings.total() / max(len(some) * len(endings), 1)
+    if len(endings) > 2 * len(kinds) and (len(some) == 1 or shared < RARE):
+        saw = f"{path}: {len(endings):,} endings in {len(some):,} samples: {', '.join(list(endings)[:4])}, ..."
+        rule = "the files of a sample have its name up to the first dot"
+        raise Refused("PATH", saw, rule, "replace the other dots of the names by _, and make the archive again")
 
 
 def is_webdataset_of_samples(path: Path) -> bool:
@@ -97,9 +113,11 @@ def _octets(values: list[bytes]) -> tuple[str, str]:
 
 
 def _file(ending: str, contents: list[bytes]) -> tuple[str, str]:
-    """Return the type of files with an ending."""
+    """Return the type of files with an ending; of texts one that is read without the blanks at their ends, which a
+    text keeps, as its role is not known yet."""
     if not ending.endswith("npy"):
-        return _octets(contents)
+        kind, why = _octets(contents)
+        return ("category" if kind == "text" else kind), why
     try:
         shapes = {np.lib.format.read_array(io.BytesIO(content), allow_pickle=False).shape for content in contents}
     except ValueError:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tasks.config.records import USUAL_NAMES
 from tasks.data.assignment import usual
 from tasks.data.guess.columns import Columns
 from tasks.data.guess.file_kinds import suffix_of
 from tasks.data.guess.found import Guess, name_of, refuse
-from tasks.data.guess.payloads import image_shape, log_mel
+from tasks.data.guess.payloads import few_levels, image_shape, log_mel
 from tasks.data.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tables import SAMPLED_FILES, deciding, few_to_judge, worries_of_classes
 from tasks.data.sources.trees import Tree
@@ -28,9 +29,10 @@ TEXT_PARTS = 50
 def guess_images(root: Path, names: list[str], tree: Tree) -> Guess:
     """Return a classifier of the images in class folders; raises `Refused` where they are in none."""
     guess = _of_classes(root, names, "image_folder", "images")
-    shape, sizes = image_shape(_some(names, tree))
+    files = list(_some(names, tree))
+    shape, sizes = image_shape(files)
     columns = replace(guess.columns, types={"image": "image", "label": "category"})
-    return replace(guess, what="images", shape=shape, sizes=sizes, columns=columns)
+    return replace(guess, what="images", shape=shape, sizes=sizes, levels=few_levels(files), columns=columns)
 
 
 def guess_sounds(root: Path, names: list[str], tree: Tree) -> Guess:
@@ -82,8 +84,10 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
     if without_class := len(names) - sum(classes.values()):
         raise refuse(root, f"{without_class} {noun} in no class folder")
     if usual(classes):
-        rule = "Millrace splits by itself; a class is a folder"
-        raise Refused("PATH", f"{root}: classes {', '.join(classes)}", rule, "name the folder that holds the classes")
+        saw = f"{root}: {noun} in no class folder, but in those of splits: {', '.join(sorted(classes))}"
+        rule = "what is learnt is the class of a file: a folder, or a column of a table beside"
+        remedy = "add a folder for each class below those of the splits, or a table of file_name and label"
+        raise Refused("PATH", saw, rule, remedy)
     if len(classes) < 2:
         raise refuse(root, f"{noun} of one class only, {next(iter(classes))}")
     if not in_splits:
@@ -106,8 +110,20 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
         splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[few:]),
         examples=len(names),
         columns=columns,
-        said=tuple(worries_of_classes(counts)),
+        said=(*worries_of_classes(counts), *(_holes(names, counts) if in_splits else ())),
     )
+
+
+def _holes(names: list[str], classes: Iterable[str]) -> Iterator[str]:
+    """Yield which classes the folder of a split lacks."""
+    present: dict[str, set[str]] = {}
+    for name in names:
+        split, of_class, *_ = name.split("/")
+        present.setdefault(split, set()).add(of_class)
+    for split, found in sorted(present.items()):
+        for absent in (each for each in classes if each not in found):
+            lost = "no model learns it" if USUAL_NAMES[split.lower()] == "train" else "nothing is measured of it there"
+            yield f"{absent}: not in {split}, so that {lost}"
 
 
 def _refuse_data_sets(root: Path, names: list[str], noun: str) -> None:

@@ -46,6 +46,8 @@ class Guess:
     """Height, width and channels of the snapshot of images."""
     sizes: str = ""
     """Range of the images' sizes, for the user."""
+    levels: str = ""
+    """Why the range of grey levels is chosen by the data, for the user; nothing where all of them are taken."""
     bytes: int = 0
     """Size of all texts."""
     left_out: dict[str, int] = field(default_factory=dict)

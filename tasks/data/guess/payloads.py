@@ -11,7 +11,10 @@ import numpy as np
 from PIL import Image
 
 from tasks.data.guess.found import SUPPORTED
-from tasks.data.reader.decoding import BROKEN
+from tasks.data.kinds.audio import BLOCK
+from tasks.data.reader.decoding import BROKEN, DEEP, deep_levels
+from tasks.data.transforms.image import range_of
+from tasks.data.transforms.samples import NumberSample
 from tasks.errors import Refused
 
 SIDES = (8, 64)
@@ -21,6 +24,8 @@ RATE, SECONDS = 16_000, 10.0
 FRAMES, HOP, WINDOW = 100, 0.01, 0.025
 """Frames of a sound, about, at most; seconds between them, and of each, at least."""
 MELS = 40
+FEW_LEVELS = 128
+"""Levels of 256 below which the range of levels is chosen by the data."""
 COVERED = 0.95
 """Share of the sounds that are not cut."""
 
@@ -32,7 +37,7 @@ def image_shape(payloads: Iterable[bytes]) -> tuple[tuple[int, int, int], str]:
         try:
             with Image.open(io.BytesIO(payload)) as image:
                 sides.append((image.height, image.width))
-                grey = grey and image.mode in ("1", "L", "LA", "I;16")
+                grey = grey and image.mode in ("1", "L", "LA", *DEEP)
         except BROKEN:
             continue  # `convert` will name it
     if not sides:
@@ -45,19 +50,41 @@ def image_shape(payloads: Iterable[bytes]) -> tuple[tuple[int, int, int], str]:
     return (fitted[0], fitted[1], 1 if grey else 3), sizes
 
 
+def few_levels(payloads: Iterable[bytes]) -> str:
+    """Return what is seen of grey images of more than 8 bits, where too few levels would be left of them without a
+    range (`snapshot.range`), in words; else nothing."""
+    sample, whole = NumberSample(), True
+    for number, payload in enumerate(payloads):
+        try:
+            with Image.open(io.BytesIO(payload)) as image:
+                whole = whole and image.mode != "F"
+            for levels in deep_levels(payload):
+                rows = np.arange(len(levels), dtype=np.int64) + number * (1 << 32)
+                sample.add(levels.astype(np.float32), rows)
+        except BROKEN:
+            continue  # `convert` will name it
+    if (found := range_of(sample)) is None:
+        return ""
+    low, high = found
+    step, most = (256, 65_535) if whole else (1, 255)
+    kept = int(min(max(high, 0), most) // step - min(max(low, 0), most) // step) + 1
+    return f"grey levels {low:g} to {high:g}, of which full would make {kept} of 256" if kept < FEW_LEVELS else ""
+
+
 def log_mel(payloads: Iterable[bytes]) -> tuple[dict[str, Any], str]:
     """Return the transform that fits sounds, and what they are: their rates and lengths."""
-    import soundfile
+    from tasks.data.reader.sounds import Sound
 
     rates, lengths = Counter[int](), []
     for payload in payloads:
         try:
-            info = soundfile.info(io.BytesIO(payload))
+            with Sound(payload) as sound:
+                frames, rate = sound.length or sound.counted(BLOCK), sound.samplerate
         except (RuntimeError, ValueError, TypeError, OSError):
             continue  # `convert` will name it
-        if info.frames:
-            rates[info.samplerate] += 1
-            lengths.append(info.frames / info.samplerate)
+        if frames:
+            rates[rate] += 1
+            lengths.append(frames / rate)
     if not rates:
         raise Refused("PATH", "no sound that can be read", SUPPORTED, "see what these files are")
     rate = min(RATE, rates.most_common(1)[0][0])

@@ -67,8 +67,9 @@ def draw_splits(
     hashes = deciding_hashes(source) if exact and count < FEW_EXAMPLES else _numbers(count)
     found = choose(hashes, shares)
     if found is None:
-        rule = "train, validation and test need one each, of different content"
-        raise Refused("PATH", f"{len(hashes)} examples", rule, remedy)
+        rule, different = "train, validation and test need one each, of different content", len(np.unique(hashes))
+        saw = f"{len(hashes)} examples" + (f", {different} of different content" if different < len(hashes) else "")
+        raise Refused("PATH", saw, rule, remedy)
     return Splits(*found)
 
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from tasks.config import SourceConfig
 from tasks.data.guess.columns import Columns, guess_columns, look
 from tasks.data.guess.found import Choices, Guess
-from tasks.data.guess.payloads import image_shape, log_mel
+from tasks.data.guess.payloads import few_levels, image_shape, log_mel
 from tasks.data.guess.samples import Sample
 from tasks.data.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tags import VOCABULARY
@@ -79,8 +79,9 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
         transform = {"kind": "words", "length": words.length, "vocabulary": VOCABULARY, "min_count": 2}
         return replace(guess, what="words", transforms={words.words: transform})
     if noun == "images":
-        shape, sizes = image_shape(_payloads(source, *kinds))
-        return replace(guess, what="images", shape=shape, sizes=sizes)
+        files = _payloads(source, *kinds)
+        shape, sizes = image_shape(files)
+        return replace(guess, what="images", shape=shape, sizes=sizes, levels=few_levels(files))
     sized = [name for name, kind in kinds.items() if kind in NOUNS]
     return replace(guess, transforms={name: _transform(source, name, kinds[name]) for name in sized})
 
@@ -203,7 +204,8 @@ def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
     if kind == "audio":
         return log_mel(payloads)[0]
     (height, width, channels), _ = image_shape(payloads)
-    return {"kind": "image", "height": height, "width": width, "channels": channels}
+    levels = {"range": "auto"} if few_levels(payloads) else {}
+    return {"kind": "image", "height": height, "width": width, "channels": channels, **levels}
 
 
 def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:

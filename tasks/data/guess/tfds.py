@@ -15,7 +15,7 @@ from tasks.data.guess.found import Choices, Guess, name_of
 from tasks.data.guess.samples import sampled
 from tasks.data.guess.splits import keep_splits
 from tasks.data.guess.tables import counts_of, describe, guess_rows, section
-from tasks.data.sources.tfds import NAME, prepared
+from tasks.data.sources.tfds import NAME, Tfds, prepared
 from tasks.data.sources.tfds import open as open_tfds
 from tasks.data.sources.tfds_schema import INFO, SCHEMA, Prepared, flat, kind_of, read_json
 from tasks.errors import Refused
@@ -65,13 +65,16 @@ def _guess(folder: Path, where: dict[str, Any], choices: Choices) -> Guess:
     labels = [name for name, feature in schema.items() if "classLabel" in feature]
     chosen = None if choices != Choices() else _automatic(folder, where)
     types = {name: kind_of(feature) for name, feature in schema.items()} if chosen is None else dict(chosen.columns)
+    label = chosen.label if chosen else choices.label or (labels[0] if len(labels) == 1 else None)
+    labelled, without = _by_labels(folder, where, types, label) if label in labels else ([], [])
+    if labelled and without:
+        source["splits"] = labelled
     unread = {name: "as its kind is not read" for name, kind in types.items() if kind == "ignore"}
     sample = sampled(source, Form(types, unread=unread), folder)
-    prepared_columns = Prepared(folder, TfdsSource(**where, columns=types))
+    prepared_columns = Prepared(folder, TfdsSource(**where, columns=types, splits=source.get("splits")))
     counts = {split: sum(length for _, length in shards) for split, shards in prepared_columns.shards.items()}
     sample = replace(sample, rows=sum(counts.values()))
     if chosen is None:
-        label = choices.label or (labels[0] if len(labels) == 1 else None)
         columns = guess_rows(sample, replace(choices, label=label))
         source = section(sample, columns)
         source.pop("classes" if columns.label in labels else "", None)
@@ -84,7 +87,21 @@ def _guess(folder: Path, where: dict[str, Any], choices: Choices) -> Guess:
         kept = keep_splits(narrowed, usual, sum(counts[split] for split in usual), sample.exact)
         source = source if kept is None else narrowed
     guess = describe(sample, columns, source, kept)
-    return replace(guess, description=f"{guess.description} in {where['dataset']}")
+    said = [f"{name}: a split that is left out, as it has no labels" for name in without if labelled]
+    return replace(guess, description=f"{guess.description} in {where['dataset']}", said=(*guess.said, *said))
+
+
+def _by_labels(
+    folder: Path, where: dict[str, Any], types: dict[str, str], label: str | None
+) -> tuple[list[str], list[str]]:
+    """Return the splits whose first examples have some of the classes, and those in which none has."""
+    config = TfdsSource(**where, columns=types, label=label)
+    opened = Tfds(config, None, Prepared(folder, config))
+    labelled, without = list[str](), list[str]()
+    for split, piece in {piece.where[0]: piece for piece in reversed(opened.pieces())}.items():
+        labels = (rows.columns[str(label)] for rows in opened.read(piece))
+        (labelled if any(values.null_count < len(values) for values in labels) else without).append(split)
+    return sorted(labelled), sorted(without)
 
 
 def _automatic(folder: Path, where: dict[str, Any]) -> ColumnsSource | None:

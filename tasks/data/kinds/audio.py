@@ -1,8 +1,7 @@
-"""Sounds: the bytes of a WAV or FLAC file, decoded once to see that they are whole; a missing one has no bytes."""
+"""Sounds: the bytes of a file, decoded once to see that they are whole; a missing one has no bytes."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,15 +37,19 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
 
 
 def decoded(payload: bytes) -> tuple[int, int]:
-    """Return frames and sampling rate of a sound; raises `ValueError` where it is not a whole file."""
+    """Return frames and sampling rate of a sound; raises `ValueError` where it is not a whole file, or an empty one."""
     import soundfile
 
+    from tasks.data.reader.sounds import Sound
+
     try:
-        with soundfile.SoundFile(io.BytesIO(payload)) as file:
-            frames = sum(len(block) for block in file.blocks(BLOCK))
-            if frames != file.frames:
-                raise ValueError(f"{frames} frames, and its header says {file.frames}")
-            return frames, file.samplerate
+        with Sound(payload) as sound:
+            frames = sound.counted(BLOCK)
+            if sound.length not in (None, frames):
+                raise ValueError(f"{frames} frames, and its header says {sound.length}")
+            if not frames:
+                raise ValueError("no samples")
+            return frames, sound.samplerate
     except soundfile.LibsndfileError as error:
         raise ValueError(f"not a sound: {error.error_string}") from None
 

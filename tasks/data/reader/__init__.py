@@ -83,6 +83,8 @@ class Reader:
                     with _Named(name):
                         raise Unusable(number, "is not there", "must be given, None where missing")
             raw = [row[name] for row in listed]
+            if (pattern := column.get("file")) is not None:  # the path of the file that a cell means
+                raw = [pattern.replace("{}", cell) if isinstance(cell, str) and cell else cell for cell in raw]
             with _Named(name):
                 typed[name] = cast.column(raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder))
         return self.apply(typed, len(listed))

@@ -5,12 +5,18 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+DEEP = (*SIXTEEN_BITS, "F")
+"""Modes of grey images that may have more than 256 levels; of colour images Pillow keeps the upper 8 bits."""
 ORIENTATION = 0x0112
+IN_TEXT = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")
+"""Where a PNG has its orientation: in EXIF, in EXIF as a text, or in XMP."""
 BACKGROUND = (255, 255, 255, 255)
 """Background of transparent pixels, in place of their stored colour."""
 
@@ -26,29 +32,52 @@ SPARE = 2
 STRIP = 1 << 20
 """Pixels that are converted at the same time, at most, or one row."""
 
+Range = tuple[float, float]
+"""The levels of a deep grey image that become 0 and 255."""
 
-def flat(payload: bytes, size: tuple[int, int] | None = None) -> Image.Image:
+
+def flat(payload: bytes, size: tuple[int, int] | None = None, levels: Range | None = None) -> Image.Image:
     """Decode an image to mode L or RGB, of its own size, or of one that is `SPARE` times `size` at least.
 
-    EXIF orientation is applied, transparency is composed over white, CMYK becomes RGB, and 16 bits the upper 8. Raises
+    The orientation of EXIF or XMP is applied, transparency is composed over white, CMYK becomes RGB. Grey levels of
+    more than 8 bits become those from 0 to 255 by `levels`, clipped; without it the upper 8 of 16 bits are kept. Raises
     one of `BROKEN` for a broken image.
     """
     with Image.open(io.BytesIO(payload)) as image:
-        transparent = image.has_transparency_data
         turned = orientation(image, payload)
         if size is not None:
             width, height = size if turned < 5 else size[::-1]
             image.draft(None, (SPARE * width, SPARE * height))
         if turned != 1:
             ImageOps.exif_transpose(image, in_place=True)
-        image.load()
-        if not transparent and image.mode in ("L", "RGB"):
+        hidden = hidden_pixels(image, payload, turned)
+        composed = hidden is None and is_transparent(image)
+        if hidden is None and not composed and image.mode in ("L", "RGB"):
+            image.load()
             return image
-        grey = ("1", "L", "LA", "La") if transparent else ("1", "F", *SIXTEEN_BITS)
-        converted = Image.new("L" if image.mode in grey else "RGB", image.size)
+        grey = image.mode in ("L", "LA", "La", "1", *DEEP)
+        converted = Image.new("L" if grey else "RGB", image.size)
         for top, strip in strips(image):
-            converted.paste(_converted(strip, converted.mode, transparent), (0, top))
+            opaque = composed_over_white(strip) if composed else strip
+            converted.paste(_converted(opaque, converted.mode, levels), (0, top))
+        if hidden is not None:
+            converted.paste(BACKGROUND[0] if grey else BACKGROUND[:3], mask=hidden)
         return converted
+
+
+def deep_levels(payload: bytes) -> Iterator[NDArray[Any]]:
+    """Yield the levels of a grey image of more than 8 bits in parts, without those that are transparent or no number;
+    nothing of another image. Raises one of `BROKEN` for a broken image."""
+    with Image.open(io.BytesIO(payload)) as image:
+        if image.mode not in DEEP:
+            return
+        hidden = hidden_pixels(image, payload, 1)
+        for top, strip in strips(image):
+            values = np.asarray(strip, np.float64)
+            taken = np.isfinite(values)
+            if hidden is not None:
+                taken &= np.asarray(hidden.crop((0, top, image.width, top + strip.height))) == 0
+            yield values[taken]
 
 
 def strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
@@ -59,11 +88,11 @@ def strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
 
 
 def orientation(image: Image.Image, payload: bytes) -> int:
-    """Return the EXIF orientation, 1 where it is broken.
+    """Return the orientation by EXIF, or else by XMP; 1 where it is broken.
 
     A PNG may have it after the pixels, which Pillow would decode to find it.
     """
-    if image.format == "PNG" and b"eXIf" not in payload and b"Raw profile type exif" not in payload:
+    if image.format == "PNG" and not any(name in payload for name in IN_TEXT):
         return 1
     try:
         found = image.getexif().get(ORIENTATION, 1)
@@ -72,10 +101,55 @@ def orientation(image: Image.Image, payload: bytes) -> int:
     return found if isinstance(found, int) else 1
 
 
-def _converted(strip: Image.Image, mode: str, transparent: bool) -> Image.Image:
-    if transparent:
-        background = Image.new("RGBA", strip.size, BACKGROUND)
-        return Image.alpha_composite(background, strip.convert("RGBA")).convert(mode)
+def is_transparent(image: Image.Image) -> bool:
+    """Return whether an image has transparency; a BMP whose alpha is 0 everywhere has none, as programs leave it."""
+    if image.format == "BMP" and image.mode == "RGBA":
+        return image.getchannel("A").getextrema() != (0, 0)
+    return bool(image.has_transparency_data)
+
+
+def hidden_pixels(image: Image.Image, payload: bytes, turned: int) -> Image.Image | None:
+    """Return a mask of the pixels of an upright image that have its one transparent level or colour (tRNS of a PNG);
+    None of an image without one. Pillow would compare it with pixels that are scaled, or cut, to 8 bits."""
+    level = image.info.get("transparency")
+    if image.format != "PNG" or image.mode not in ("1", "L", "I;16", "RGB") or not isinstance(level, int | tuple):
+        return None
+    depth = payload[24]  # the bit depth of its header
+    stored: NDArray[Any] = np.asarray(image)
+    if image.mode == "1":
+        return _mask(np.equal(stored, bool(level)))
+    if isinstance(level, int):
+        scale = 255 // ((1 << depth) - 1) if depth < 8 else 1
+        return _mask(stored == (level & ((1 << depth) - 1)) * scale)
+    colour = np.array(level)
+    if depth == 8:
+        return _mask((stored == colour & 255).all(axis=-1))
+    return _mask((stored == colour >> 8).all(axis=-1) & (_lower_bytes(payload, turned) == colour & 255).all(axis=-1))
+
+
+def composed_over_white(strip: Image.Image) -> Image.Image:
+    """Return a transparent image over the background."""
+    return Image.alpha_composite(Image.new("RGBA", strip.size, BACKGROUND), strip.convert("RGBA"))
+
+
+def _mask(hidden: NDArray[np.bool_]) -> Image.Image:
+    return Image.fromarray(hidden.astype(np.uint8) * 255)
+
+
+def _lower_bytes(payload: bytes, turned: int) -> NDArray[np.uint8]:
+    """Return the lower bytes of a PNG of 16-bit colours, upright: read with the bytes exchanged."""
+    with Image.open(io.BytesIO(payload)) as image:
+        image.tile = [tile._replace(args="RGB;16L") for tile in image.tile]
+        if turned != 1:
+            ImageOps.exif_transpose(image, in_place=True)
+        return np.asarray(image)
+
+
+def _converted(strip: Image.Image, mode: str, levels: Range | None) -> Image.Image:
+    if strip.mode in DEEP and levels is not None:
+        low, high = levels
+        share = (np.nan_to_num(np.asarray(strip, np.float64), nan=low) - low) / (high - low)
+        return Image.fromarray(np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8))
     if strip.mode in SIXTEEN_BITS:
         # The high byte, as in PNG decoders.
         return Image.fromarray((np.clip(np.asarray(strip, np.int64), 0, 65_535) >> 8).astype(np.uint8))

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 
 def load(state: dict[str, Any], folder: Path) -> Apply:
-    """Return the transform to uint8 [rows, height, width, channels]; a missing image is black."""
+    """Return the transform to uint8 [rows, height, width, channels]; a missing image is black.
+
+    A `range` in the state has the levels of grey images of more than 8 bits that become 0 and 255.
+    """
     from .decoding import BROKEN, flat
 
     height, width, channels = state["height"], state["width"], state["channels"]
+    levels = state.get("range")
 
     def apply(values: Values) -> NDArray[np.uint8]:
         images = np.zeros((len(values), height, width, channels), np.uint8)
@@ -26,7 +30,7 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
             if not payload:
                 continue
             try:
-                image = flat(payload, (width, height)).convert("L" if channels == 1 else "RGB")
+                image = flat(payload, (width, height), levels).convert("L" if channels == 1 else "RGB")
             except BROKEN as error:
                 saw = f"{len(payload)} bytes, {str(error).partition(' <')[0]}"
                 raise Unusable(row, saw, "must be a whole image file (PNG, JPEG, ...)") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +47,13 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
 
 def decoded(row: int, payload: bytes, seconds: float, samples: int) -> NDArray[np.float64]:
     """Return the first `seconds` of a sound, resampled to `samples` values in [-1, 1]."""
-    import soundfile
+    from .sounds import Sound
 
     rule = "must be a whole sound file (WAV, FLAC, ...)"
     try:
-        with soundfile.SoundFile(io.BytesIO(payload)) as file:
+        with Sound(payload) as file:
             length = max(1, round(seconds * file.samplerate))
-            expected = min(length, file.frames)
+            expected = 1 if file.length is None else min(length, max(1, file.length))
             sound = file.read(length, dtype="float64", always_2d=True).mean(axis=1)
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         reason = getattr(error, "error_string", str(error)).rstrip(".")  # the whole message has an address in memory

@@ -30,5 +30,5 @@ def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
     if name is None:
         saw, rule = f"records of {', '.join(reader.features)}", "needs one input, an image"
         raise Failed("snapshot.kind", saw, rule, "choose a source of images, or snapshot.kind table")
-    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit")}
+    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit", "range")}
     return table.make(bench, reader, TableSnapshot(transforms={name: Image(**size)}, shards=config.shards))

@@ -28,7 +28,7 @@ from tasks.data.pipeline import LENGTHS
 from tasks.data.reader import DESCRIPTION, Reader, Unusable
 from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import Part, lineage_of, parts_of, tags, write_array, write_hashes
+from tasks.data.snapshots import Part, lineage_of, parts_of, plain, tags, write_array, write_hashes
 from tasks.data.transforms import LABEL, TARGET, WEIGHT, choose, fit, own_array
 from tasks.data.transforms.columns import missing_of, typed
 from tasks.data.transforms.files import own_code, reader_files
@@ -92,6 +92,8 @@ class Made:
     unknown: Counter[str]
     words: Counter[str]
     """How many words there are, and are cut and unknown, of all columns of words."""
+    plain: Counter[str]
+    """How many images there are whose pixels are all equal, by column."""
 
 
 def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
@@ -116,7 +118,7 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
     report = Progress(bench, total)
-    shares, words = {}, dict[str, Counter[str]]()
+    shares, words, images = {}, dict[str, Counter[str]](), Counter[str]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, config.shards)
         write_hashes(bench, records.row_hashes(split), split)
@@ -132,6 +134,8 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
             for what in ("missing", "unknown")
         }
         words[split] = sum((Counter(each["words"]) for each in counts), Counter[str]())
+        images += sum((Counter(each["plain"]) for each in counts), Counter[str]())
+    plain.warn(images, total)
     features = dict(layout.features)
     if features.get(LABEL, {}).get("shape"):
         features[LABEL] = {**features[LABEL], tags.CUT: {split: each[tags.CUT] for split, each in words.items()}}
@@ -266,6 +270,7 @@ def _write(
         missing: Counter[str] = Counter()
         unknown: Counter[str] = Counter()
         words: Counter[str] = Counter()
+        images: Counter[str] = Counter()
         with ExitStack() as stack:
             writers: dict[str, ArrayWriter] = {}
             for name, feature in _stored(layout).items():
@@ -278,8 +283,10 @@ def _write(
                 missing += batch.missing
                 unknown += batch.unknown
                 words += batch.words
+                images += batch.plain
                 report(batch.rows)
-        bench.staging.put(_counts_of(part), pretty({"missing": missing, "unknown": unknown, "words": words}))
+        counts = {"missing": missing, "unknown": unknown, "words": words, "plain": images}
+        bench.staging.put(_counts_of(part), pretty(counts))
 
 
 def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
@@ -325,7 +332,9 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
     words: Counter[str] = Counter()
     for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
         words += tags.counted(values[name], arrays[own_array(name)])
-    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words)
+    return Made(
+        batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, plain.counted(layout, arrays)
+    )
 
 
 def _stored(layout: Layout) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A folder of sounds for each class, perhaps in a folder for each split: the bytes of WAV and FLAC files."""
+"""A folder of sounds for each class, perhaps in a folder for each split: the bytes of WAV, FLAC, Ogg and MP3 files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tasks.data.features import DTYPES, Feature
 from tasks.data.sources import Source
 from tasks.data.sources.class_folders import ClassFolders
 
-SUFFIXES = (".wav", ".flac")
+SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 
 
 def open(config: AudioFolderSource, memory: Path | None = None) -> Source:

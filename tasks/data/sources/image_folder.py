@@ -1,18 +1,21 @@
-"""A folder of images for each class, perhaps in a folder for each split: JPEG and PNG files are not re-encoded."""
+"""A folder of images for each class, perhaps in a folder for each split: JPEG and PNG are not re-encoded, nor TIFF of
+more than 8 bits."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
 
+from PIL import Image
+
 from tasks.config import ImageFolderSource
 from tasks.data.features import Feature
-from tasks.data.reader.decoding import BROKEN, flat
+from tasks.data.reader.decoding import BROKEN, DEEP, flat
 from tasks.data.sources import Source
 from tasks.data.sources.class_folders import ClassFolders
 
-KEPT = (".jpg", ".jpeg", ".png")
-SUFFIXES = (*KEPT, ".gif", ".webp", ".bmp")
+KEPT = (".jpg", ".jpeg", ".jfif", ".png")
+SUFFIXES = (*KEPT, ".gif", ".webp", ".bmp", ".tif", ".tiff")
 WHOLE = (1 << 20, 1 << 20)
 """A size from which no image is made smaller when it is decoded."""
 
@@ -28,17 +31,21 @@ def is_image(name: str) -> bool:
 
 
 class ImageFolder(ClassFolders):
-    """Has the features `image`, the bytes of a JPEG or PNG file (other kinds as PNG), and `label`."""
+    """Has the features `image`, the bytes of a JPEG or PNG file (other kinds as PNG, but for TIFF of more than 8 bits),
+    and `label`."""
 
     name, noun = "image", "an image"
     feature = Feature("image", "uint8", (-1, -1, -1))
     accepts = staticmethod(is_image)
 
     def content(self, path: str, octets: bytes) -> bytes:
-        """Return the bytes of a JPEG or PNG file; of a GIF the first frame."""
+        """Return the bytes of a JPEG or PNG file, or of a TIFF of more than 8 bits; of a GIF the first frame."""
         if path.lower().endswith(KEPT):
             return octets
         try:
+            with Image.open(io.BytesIO(octets)) as image:
+                if image.mode in DEEP:
+                    return octets
             png = io.BytesIO()
             flat(octets, WHOLE).save(png, "PNG", compress_level=0)  # whose bytes do not depend on the build of zlib
             return png.getvalue()

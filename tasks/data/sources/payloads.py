@@ -26,16 +26,26 @@ def columns_of_files(config: ColumnsSource) -> list[str]:
 
 
 class Payloads:
-    """The files below a folder to which cells refer by their relative paths."""
+    """The files below a folder to which cells refer by their relative paths, or by what is in these in place of `{}`.
 
-    def __init__(self, root: Path, names: list[str]) -> None:
+    Args:
+        patterns: the paths of a column's files, where a cell is not the path.
+    """
+
+    def __init__(self, root: Path, names: list[str], patterns: Mapping[str, str] = {}) -> None:
         self.names = names
+        self._patterns = patterns
         self._root = root
         self._real = os.path.realpath(root)
 
     def referenced(self, columns: Columns) -> set[str]:
         """Return the paths in columns whose files are there."""
-        named = {path for column in columns.values() for path in _cells(column) if isinstance(path, str)}
+        named = {
+            self._path(name, cell)
+            for name, column in columns.items()
+            for cell in _cells(column)
+            if isinstance(cell, str)
+        }
         return {normal(path) for path in named if self._misplaced(path) is None}
 
     def filled(self, rows: Rows, hashes: Mapping[str, str]) -> Iterator[Rows]:
@@ -62,7 +72,7 @@ class Payloads:
             for name in names:
                 value = cells[name][number]
                 if isinstance(value, str):
-                    value = self._read(value, hashes, name, number, misplaced)
+                    value = self._read(self._path(name, value), hashes, name, number, misplaced)
                 content[name].append(value)
                 size += len(value or b"")
             if size >= PIECE_BYTES:
@@ -73,6 +83,9 @@ class Payloads:
             last = _replaced(rows, begin, len(rows.keys), content, misplaced, bad)
             last.skipped = rows.skipped
             yield last
+
+    def _path(self, name: str, cell: str) -> str:
+        return self._patterns.get(name, "{}").replace("{}", cell)
 
     def _read(self, path: str, hashes: Mapping[str, str], name: str, row: int, bad: dict[int, str]) -> bytes | None:
         reason = self._misplaced(path)

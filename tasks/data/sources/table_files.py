@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.config.sources.tables import TableFiles
+from tasks.config.sources.tables import ReferringTables, TableFiles
 from tasks.data.features import Feature
 from tasks.data.sources import PIECE_BYTES, Piece, Rows, Source
 from tasks.data.sources.columns import features_of, read_columns
@@ -44,7 +44,8 @@ class Tables(Source):
         self.columns = read_columns(config)
         self.paths = self._find()
         self._hashes = Hashes(self.root, memory)
-        self._payloads = Payloads(self.root, columns_of_files(config))
+        patterns = config.files if isinstance(config, ReferringTables) else {}
+        self._payloads = Payloads(self.root, columns_of_files(config), patterns)
         self._stats: dict[str, StatKey] = {}
         self._content: dict[str, str] = {}
         """SHA-256 of each file, of rows or referred to."""

@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tasks.config import TfdsSource
@@ -172,6 +173,10 @@ class Tfds(Source):
             return pa.array([classes[int(value)] if 0 <= int(value) < len(classes) else None for value in values])
         if values and isinstance(values[0], bytes):
             return pa.array(values, pa.large_binary())
+        if self._prepared.is_uint64(name):
+            values = [value.view(np.uint64) for value in values]
+            kind = pa.uint64() if self._scalar[name] else pa.list_(pa.uint64())
+            return pa.array([value.tolist() for value in values], kind)
         return pa.array([value.item() for value in values] if self._scalar[name] else values)
 
     def _payloads(self, shard: str, length: int, start: int, stop: int) -> Iterator[bytes]:

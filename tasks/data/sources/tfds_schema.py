@@ -43,6 +43,10 @@ class Prepared:
             return tuple(names.read_text().splitlines())
         return tuple(str(number) for number in range(int(self.schema[name]["classLabel"]["numClasses"])))
 
+    def is_uint64(self, name: str) -> bool:
+        """Return whether a feature has numbers of 64 bits without a sign, whose bits an example has as int64."""
+        return bool(self.schema[name].get("tensor", {}).get("dtype") == "uint64")
+
     def files(self) -> list[str]:
         """Return the files that decide the examples: the shards, the schema and the class names."""
         shards = [shard for shards in self.shards.values() for shard, _ in shards]

@@ -196,7 +196,10 @@ def grouped(files: Iterable[Member], path: str) -> Iterator[Sample]:
                 yield sample
             sample = Sample(name, file.begin)
             if name in seen:
-                rule, remedy = "the files of a sample follow each other", "make it again: tar --sort=name"
+                rule, remedy = (
+                    "the files of a sample follow each other",
+                    "make it again, each name once: tar --sort=name",
+                )
                 raise Failed(f"{path} at byte {file.begin}", f"further files of {name}", rule, remedy)
             seen.add(name)
         sample.end = file.end

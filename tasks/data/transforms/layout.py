@@ -62,6 +62,7 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], sourc
         "kind": "table",
         "columns": [
             {"name": name, "kind": feature.kind, "shape": list(feature.shape) if feature.kind == "number" else []}
+            | ({"file": source["files"][name]} if name in source.get("files", {}) else {})
             for name, feature in inputs.items()
         ],
         "missing": list(source.get("missing", [])),
