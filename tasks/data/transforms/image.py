@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,6 @@ def fitter(name: str, feature: Feature, config: Image, folder: Path) -> Known:
     return Known(Fitted(config.model_dump(), {"dtype": "uint8", "shape": shape}))
 
 
-def graph(state: dict[str, Any]) -> str:
+def graph(states: Sequence[dict[str, Any]]) -> str:
     """Return why it has no operations of TensorFlow."""
     return "Pillow decodes and resizes its images"
