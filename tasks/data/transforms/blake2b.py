@@ -36,16 +36,16 @@ SIGMA = (
 ROUNDS = (*SIGMA, *SIGMA[:2])
 
 
-TOGETHER = 16
+TOGETHER = 64
 """Columns that are hashed at once: a text has the memory of `blocks` blocks meanwhile."""
 
 
-def digest8(texts: tf.Tensor, blocks: int) -> tf.Tensor:
+def digest8(texts: tf.Tensor, blocks: int, together: int = TOGETHER) -> tf.Tensor:
     """Return the 8-byte digests of strings [n, columns] of at most `blocks` blocks, as little-endian uint64."""
     import tensorflow as tf
 
     compress = tf.function(_compress, autograph=False)
-    parts = [texts[:, first : first + TOGETHER] for first in range(0, texts.shape[1], TOGETHER)]
+    parts = [texts[:, first : first + together] for first in range(0, texts.shape[1], together)]
     hashed = [tf.reshape(_digest8(tf.reshape(part, [-1]), blocks, compress), tf.shape(part)) for part in parts]
     return tf.concat(hashed, axis=1)
 
