@@ -14,6 +14,7 @@ from tasks.data.reader import hash as reader
 from tasks.data.transforms import hash
 from tasks.data.transforms.blake2b import digest8
 from tasks.exporting import preprocess as module
+from tasks.exporting.fresh_process import timeout_of
 from tasks.exporting.preprocess import Preprocess, of_description
 
 STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -167,3 +168,12 @@ def test_a_wide_tables_refusal_names_the_column_and_its_rows(tf: Any) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         function_of(made)(*tensors_of(made, rows))
     assert "column number 77: must be at most 3.4e38 in size; rows] [2]" in str(caught.value).replace("'", "")
+
+
+def test_a_fresh_process_has_time_by_the_size_of_its_variant(tmp_path: Path) -> None:
+    assert timeout_of(tmp_path) == 600
+    (tmp_path / "variables").mkdir()
+    for name in ("graph", "variables/data"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(10**9)
+    assert timeout_of(tmp_path) == 600 + 2000
