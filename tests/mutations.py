@@ -2706,7 +2706,7 @@ SECOND = [
         "tasks/exporting/preprocess.py",
         (
             '        if kind.dtype == "string":\n            for missing in self._missing:'
-            '\n                raw = tf.where(raw == missing, "", raw)\n        return kind.typed(column,'
+            '\n                raw = tf.where(raw == missing, "", raw)\n        return kind.typed(columns,'
             " raw)\n"
         ),
         "        return kind.typed(columns, raw)\n",

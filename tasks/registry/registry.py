@@ -242,12 +242,11 @@ def _takes(transform: Mapping[str, Any], inputs: Mapping[str, npt.NDArray[Any]])
     """Return what the pyfunc model takes: the raw columns by name, or of a language model its only array.
 
     A column's values are of any type: MLflow would refuse a number in a column of text and a text in one of numbers,
-    which the reader casts, and 1 in a column that had 1.5 before. Files are bytes, which HTTP carries in base64.
+    which the reader casts, 1 in a column that had 1.5 before, and over HTTP a missing file.
     """
     if "columns" not in transform:
         return Schema([_tensor(array) for array in inputs.values()])
-    kinds = {"image": DataType.binary, "audio": DataType.binary}
-    return Schema([ColSpec(kinds.get(column["kind"], AnyType()), column["name"]) for column in transform["columns"]])
+    return Schema([ColSpec(AnyType(), column["name"]) for column in transform["columns"]])
 
 
 def _example(transform: Mapping[str, Any], inputs: Mapping[str, npt.NDArray[Any]]) -> Any:
