@@ -11,7 +11,7 @@ import pytest
 
 from tasks.data.reader import Reader
 from tasks.data.reader import hash as reader
-from tasks.data.transforms import hash
+from tasks.data.transforms import hash, vocabulary
 from tasks.data.transforms.blake2b import digest8
 from tasks.exporting import preprocess as module
 from tasks.exporting.fresh_process import timeout_of
@@ -177,3 +177,11 @@ def test_a_fresh_process_has_time_by_the_size_of_its_variant(tmp_path: Path) -> 
         with open(tmp_path / name, "wb") as file:
             file.truncate(10**9)
     assert timeout_of(tmp_path) == 600 + 2000
+
+
+def test_a_category_that_another_column_knows_is_unknown(tf: Any) -> None:
+    words = [f"word {number}" for number in range(100)]
+    graph = vocabulary.graph([{"kind": "vocabulary", "values": [word]} for word in words])
+    assert not isinstance(graph, str)
+    ids = graph(tf.constant([[word] * 100 for word in words])).numpy()[..., 0]
+    assert ids.tolist() == np.where(np.eye(100, dtype=bool), 2, 1).tolist()
