@@ -2706,10 +2706,10 @@ SECOND = [
         "tasks/exporting/preprocess.py",
         (
             '        if kind.dtype == "string":\n            for missing in self._missing:'
-            '\n                raw = tf.where(raw == missing, "", raw)\n        return kind.typed(column,'
+            '\n                raw = tf.where(raw == missing, "", raw)\n        return kind.typed(columns,'
             " raw)\n"
         ),
-        "        return kind.typed(column, raw)\n",
+        "        return kind.typed(columns, raw)\n",
         "test_export_parts.py test_export_raw.py",
         (
             "The signature of an export that takes raw columns treats texts that mean a missing value as"
@@ -3274,7 +3274,7 @@ THIRD = [
     ),
     Mutation(
         "tasks/exporting/fresh_process.py",
-        "            output, errors = process.communicate(timeout=TIMEOUT)\n",
+        "            output, errors = process.communicate(timeout=(seconds := timeout_of(variant)))\n",
         "            output, errors = process.communicate()\n",
         "test_export_parts.py test_export_works.py test_deadlines_fire.py",
         "An export hangs for ever where a variant hangs in its fresh process, instead of failing after 600 s.",

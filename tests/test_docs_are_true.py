@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -109,6 +110,20 @@ def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
 def test_the_page_on_tagging_works_as_it_stands(tmp_path: Path) -> None:
     completed = run_page("docs/how-to-tag.md", tmp_path)
     assert "; CALL: " in completed.stdout and "Traceback" not in completed.stderr
+
+
+@pytest.mark.slow
+def test_the_page_on_serving_works_as_it_stands(tmp_path: Path) -> None:
+    [block] = blocks("docs/how-to-serve.md")
+    completed = run_script(block, tmp_path, TMPDIR=tmp_path)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    answers = [json.loads(line) for line in completed.stdout.splitlines() if line.startswith("{")]
+    rows, raw, value, column = answers
+    assert [row["class"] in ("no", "yes") for row in rows["predictions"]] == [True, True]
+    assert len(raw["predictions"][0]) == 2
+    says = "row 1, column age: 'old'; must be a decimal number such as 12, -0.5 or 1e-3"
+    assert value["message"].splitlines()[-1] == f"Error: {says}"
+    assert "Model is missing inputs ['income']" in column["message"]
 
 
 @pytest.mark.slow

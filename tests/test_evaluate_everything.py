@@ -9,6 +9,7 @@ from typing import Any
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import log_softmax, softmax
@@ -19,14 +20,11 @@ from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, MlpModel, TableSnapshot
 from tasks.data import open_snapshot
-from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
 from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
-from tasks.exporting.raw_rows import rows_of
-from tasks.exporting.transform import read_transform
 from tasks.registry import registry
 from tests.support.loans import Made, make
 from tests.support.pages import page_of
@@ -235,11 +233,9 @@ def test_the_export_and_the_registered_version_predict_with_temperature_and_thre
     logged = registry_home.client.create_run("0")
     registry.register(registry_home.home.mlflow_uri, logged.info.run_id, "loans", done.path, {})
     model = mlflow.pyfunc.load_model("models:/loans/1")
-    reader = Reader.open(done.path / "transform")
-    batches = rows_of(tmp_path / "rows.csv", reader.columns, read_transform(done.path)["csv"])
-    raw = [row for rows in batches for row in rows]
-    registered = model.predict(reader(raw, tmp_path))
+    raw = pd.read_csv(tmp_path / "rows.csv")
+    registered = model.predict(raw)
     assert [row["class"] for row in registered] == [row["class"] for row in answers]
     assert [row["confidence"] for row in registered] == pytest.approx([row["confidence"] for row in answers], abs=1e-6)
-    whole = model.predict(reader(raw, tmp_path), params={"raw": True})
+    whole = model.predict(raw, params={"raw": True})
     assert np.allclose(whole, evaluated.logits("test")[:ROWS], atol=1e-3)

@@ -116,12 +116,15 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
 @pytest.mark.filterwarnings("ignore:.*AnyType:UserWarning")
 @pytest.mark.parametrize("task", ["classification", "language_model"])
 def test_a_version_says_what_it_takes_what_it_gives_and_what_it_needs(task: str, registry_home: RegistryHome) -> None:
-    """An export of two inputs, or of one, whose array has no name."""
+    """An export of a table, whose columns are what it takes, or of a language model, whose array has no name."""
     export = registry_home.home.root / "export"
     (export / "transform").mkdir(parents=True)
     kind, names = ("table", ("numbers", "ids")) if task == "classification" else ("tokens", ("tokens",))
     file = "transform.json" if kind == "table" else LAYOUT
-    described = {"kind": kind, "classes": ["a", "b"], "temperature": 2.0, "columns": ["secret"]}
+    described = {"kind": kind, "classes": ["a", "b"], "temperature": 2.0, "targets": []}
+    if kind == "table":
+        described["columns"] = [{"name": name, "kind": kind} for name, kind in (("age", "number"), ("face", "image"))]
+        described["transforms"] = {"age": {"kind": "keep"}, "face": {"kind": "image"}}
     (export / "transform" / file).write_text(json.dumps(described))
     shapes = {"numbers": np.ones((5, 3), np.float32), "ids": np.zeros((5, 2), np.int32), "tokens": np.ones((5, 4), int)}
     golden = {f"inputs/{name}": shapes[name] for name in names}
@@ -134,24 +137,25 @@ def test_a_version_says_what_it_takes_what_it_gives_and_what_it_needs(task: str,
     assert (made.run_id, made.tags) == (run, {"millrace.export": "e"})
     folder = Path(mlflow.artifacts.download_artifacts(made.source, tracking_uri=uri))
     needs = (folder / "requirements.txt").read_text().splitlines()
-    assert needs == [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "tensorflow")]
+    more = ("pillow",) if kind == "table" else ()
+    assert needs == [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "pandas", "tensorflow", *more)]
     signature = Model.load(folder).signature
-    inputs = [(each.name, str(each.type), each.shape) for each in signature.inputs.inputs]
+    inputs = [(each.name, str(each.type), getattr(each, "shape", None)) for each in signature.inputs.inputs]
     if kind == "table":
-        assert inputs == [("numbers", "float32", (-1, 3)), ("ids", "int32", (-1, 2))]
+        assert inputs == [("age", "Any", None), ("face", "Any", None)]
         assert set(signature.outputs.input_names()) == {"class", "confidence", "top"}
         assert [(each.name, each.default) for each in signature.params.params] == [("raw", False)]
     else:
         assert inputs == [(None, "int64", (-1, 4))] and signature.params is None
         assert [each.shape for each in signature.outputs.inputs] == [(-1, 4, 9)]
     [transform] = folder.glob("artifacts/transform.json")
-    kept = {name: described[name] for name in ("classes", "temperature")}
+    kept = {name: described[name] for name in ("classes", "targets", "temperature")}
     assert json.loads(transform.read_bytes()) == {"task": task, **kept}
     example = Model.load(folder).load_input_example(str(folder))
-    rows = {name: example[name] if kind == "table" else example for name in names}
-    assert {name: np.asarray(each).tolist() for name, each in rows.items()} == {
-        name: shapes[name][:2].tolist() for name in names
-    }
+    if kind == "table":
+        assert example.isna().to_dict("records") == [{"age": True, "face": True}]
+    else:
+        assert np.asarray(example).tolist() == shapes["tokens"][:2].tolist()
     assert registry.download(client, "m", "1", registry_home.home.root / "into").joinpath("golden.npz").exists()
     assert registry.register(uri, run, "m", export, {}) == "2", "a model that is there gets a version"
 

@@ -17,8 +17,8 @@ from typing import Any
 from tasks.errors import Failed
 from tasks.exporting import Format, verify
 
-TIMEOUT = 600.0
-"""Seconds after which a fresh process is ended."""
+TIMEOUT, SECONDS_OF_BYTE = 600.0, 1e-6
+"""Seconds after which a fresh process is ended, and what each byte of its variant adds: a gigabyte has 17 min more."""
 
 ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -49,6 +49,11 @@ class Verified:
 
     fault: str | None = None
     """Why it does not load or run; None where it does."""
+
+
+def timeout_of(variant: Path) -> float:
+    """Return the seconds after which the process of a variant is ended."""
+    return TIMEOUT + SECONDS_OF_BYTE * sum(file.stat().st_size for file in variant.rglob("*") if file.is_file())
 
 
 @contextmanager
@@ -86,9 +91,9 @@ def fresh_process(variant: Path, form: Format, working_folder: Path) -> Iterator
     def verify_variant() -> Verified:
         where, rule = f"variant {variant.name}", "every variant is run in a fresh process"
         try:
-            output, errors = process.communicate(timeout=TIMEOUT)
+            output, errors = process.communicate(timeout=(seconds := timeout_of(variant)))
         except subprocess.TimeoutExpired:
-            raise Failed(where, f"no answer in {TIMEOUT:g} s", rule, "run again") from None
+            raise Failed(where, f"no answer in {seconds:,.0f} s", rule, "run again") from None
         if -process.returncode in OF_THE_HOST:
             saw = f"the process was ended by {signal.Signals(-process.returncode).name}"
             raise Failed(where, saw, rule, "see whether there is enough memory, and run again")

@@ -175,7 +175,7 @@ def write(
                 signature=RAW_SIGNATURE,
                 preprocess=PREPROCESS,
                 variant=SAVED_MODEL,
-                columns="\n".join(f"| {' | '.join(preprocess.described(column))} |" for column in preprocess.columns),
+                columns="\n".join(f"| {' | '.join(preprocess.described(source))} |" for source in preprocess.inputs),
                 packages=_packages(format_of(SAVED_MODEL), versions, answers.packages),
                 imports=_imports(answers.imports),
                 code=_code(variant, {**fields, "signature": RAW_SIGNATURE}),

@@ -65,16 +65,16 @@ def write(
     for function in functions:
         signatures[function.name] = _traced(function)
     if preprocess is not None:
-        columns = preprocess.columns
+        raw_inputs = preprocess.inputs
 
         def prepare(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
-            return preprocess({column.argument: tensor for column, tensor in zip(columns, raw, strict=True)})
+            return preprocess({source.argument: tensor for source, tensor in zip(raw_inputs, raw, strict=True)})
 
         def answer(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
             arrays = prepared(*raw)
             return module.model(*(arrays[name] for name in names))
 
-        raw_specs = [preprocess.spec(column) for column in columns]
+        raw_specs = [preprocess.spec(source) for source in raw_inputs]
         prepared = tf.function(prepare, raw_specs, autograph=False)
         signatures[PREPROCESS] = prepared.get_concrete_function()
         signatures[RAW] = tf.function(answer, raw_specs, autograph=False).get_concrete_function()

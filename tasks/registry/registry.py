@@ -6,12 +6,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version as installed
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlflow
 import numpy as np
+import numpy.typing as npt
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature, infer_signature
@@ -22,15 +24,15 @@ from mlflow.protos.databricks_pb2 import (
     ErrorCode,
 )
 from mlflow.tracking import MlflowClient
-from mlflow.types.schema import DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+from mlflow.types.schema import AnyType, ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from tasks.artifacts import Export
 from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost
 from tasks.exporting import prediction
+from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.transform import read_transform
 from tasks.runs.audit import Audit, Entry
-from tasks.runs.provenance import packages
 from tasks.store.files import pretty
 from tasks.store.store import Store
 from tasks.tracking.outage import machine_error, reason
@@ -45,6 +47,9 @@ ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAME
 
 DESCRIBES = ("task", "classes", "targets", "temperature", "thresholds")
 """What the pyfunc model takes of an export's transform."""
+
+NEEDS = ("mlflow", "numpy", "pandas", "tensorflow")
+"""The packages of a pyfunc model, besides those of its reader."""
 
 ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back or that
 awaits approval.
@@ -201,25 +206,14 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     with np.load(export / "golden.npz") as golden:
         inputs = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith("inputs/")}
         outputs = golden["outputs"]
-    names = inputs if len(inputs) > 1 else [None]  # an array alone has no name
     transform = read_transform(export)
     described = {name: transform[name] for name in DESCRIBES if name in transform}
-    signature = ModelSignature(
-        inputs=Schema(
-            [
-                TensorSpec(array.dtype, (-1, *array.shape[1:]), name)
-                for name, array in zip(names, inputs.values(), strict=True)
-            ]
-        ),
-        outputs=Schema([TensorSpec(outputs.dtype, (-1, *outputs.shape[1:]))]),
-    )
+    signature = ModelSignature(_takes(transform, inputs), Schema([_tensor(outputs)]))
     if described["task"] in prediction.ROWS:
         likely = np.full_like(outputs[:1], 100.0)  # every label is predicted: MLflow infers from values
         first = {name: array[:1] for name, array in inputs.items()}
         signature.outputs = infer_signature(None, prediction.predictions(likely, described, first)).outputs
         signature.params = ParamSchema([ParamSpec("raw", DataType.boolean, False)])
-    example = {name: array[:2] for name, array in inputs.items()}
-    versions = packages()
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     with mlflow.start_run(run_id=mlflow_id), TemporaryDirectory() as scratch:
         (answers := Path(scratch) / "transform.json").write_bytes(pretty(described))
@@ -230,9 +224,9 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts={"export": str(export), "prediction": prediction.__file__, "transform": str(answers)},
             signature=signature,
-            input_example=example if len(example) > 1 else next(iter(example.values())),
+            input_example=_example(transform, inputs),
             validate_serving_input=False,  # the export was verified in a fresh process
-            pip_requirements=[f"{package}=={versions[package]}" for package in ("mlflow", "numpy", "tensorflow")],
+            pip_requirements=[f"{package}=={installed(package)}" for package in (*NEEDS, *_packages(transform))],
         )
     client = MlflowClient(uri)
     try:
@@ -242,6 +236,36 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
             raise
     made = client.create_model_version(name, logged.model_uri, mlflow_id, tags=tags, model_id=logged.model_id)
     return str(made.version)
+
+
+def _takes(transform: Mapping[str, Any], inputs: Mapping[str, npt.NDArray[Any]]) -> Schema:
+    """Return what the pyfunc model takes: the raw columns by name, or of a language model its only array.
+
+    A column's values are of any type: MLflow would refuse a number in a column of text and a text in one of numbers,
+    which the reader casts, 1 in a column that had 1.5 before, and over HTTP a missing file.
+    """
+    if "columns" not in transform:
+        return Schema([_tensor(array) for array in inputs.values()])
+    return Schema([ColSpec(AnyType(), column["name"]) for column in transform["columns"]])
+
+
+def _example(transform: Mapping[str, Any], inputs: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return an input of the pyfunc model: a row in which every cell is missing, as an export has no raw rows; of a
+    language model tokens."""
+    if "columns" not in transform:
+        return next(iter(inputs.values()))[:2]
+    import pandas as pd
+
+    return pd.DataFrame([dict.fromkeys(column["name"] for column in transform["columns"])])
+
+
+def _tensor(array: npt.NDArray[Any]) -> TensorSpec:
+    return TensorSpec(array.dtype, (-1, *array.shape[1:]))
+
+
+def _packages(transform: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the packages that the reader of an export imports."""
+    return RAW_INPUTS[transform["kind"]].packages(dict(transform)) if "columns" in transform else ()
 
 
 def decide(client: MlflowClient, audit: Audit, change: Change, entry: Entry) -> None:

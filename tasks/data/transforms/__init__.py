@@ -1,14 +1,15 @@
 """Fitting transforms on the train split, in one pass: a module per kind of transform, with `fitter` and `graph`.
 
 What is fitted is JSON, and applied by the module of the same name in `tasks.data.reader`, in snapshots and exports;
-`graph` makes operations of TensorFlow of it that do the same, where there are such.
+`graph` makes operations of TensorFlow of it that do the same, for several columns at once, where there are such.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +40,9 @@ RESERVED = (NUMBERS, CATEGORIES, LABEL, TARGET, WEIGHT, "tokens", "row", "origin
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 ALONE = ("text", "words", "image", "audio")
 """Kinds of columns whose transforms make arrays of their own, but for functions."""
+
+PARAMETERS = ("fill", "values", "levels", "boundaries", "buckets")
+"""What is an array of constants in the graph of several columns; in all else of their states they are equal."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,14 @@ def fitter(name: str, feature: Feature, transform: TransformConfig, folder: Path
     return made
 
 
-def graph(state: dict[str, Any]) -> Graph | str:
-    """Return a fitted transform as operations of TensorFlow, or why only the reader can apply it, of its column."""
-    made: Graph | str = import_module(f"tasks.data.transforms.{state['kind']}").graph(state)
+def formula(state: dict[str, Any]) -> str:
+    """Return what a fitted transform computes, but for its `PARAMETERS`: of equal ones there is one `graph`."""
+    return json.dumps({name: value for name, value in state.items() if name not in PARAMETERS}, sort_keys=True)
+
+
+def graph(states: Sequence[dict[str, Any]]) -> Graph | str:
+    """Return fitted transforms of one `formula` as operations of TensorFlow, or why only the reader can apply them."""
+    made: Graph | str = import_module(f"tasks.data.transforms.{states[0]['kind']}").graph(states)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,8 +36,22 @@ SIGMA = (
 ROUNDS = (*SIGMA, *SIGMA[:2])
 
 
-def digest8(texts: tf.Tensor, blocks: int) -> tf.Tensor:
-    """Return the 8-byte digests of strings of at most `blocks` blocks, as little-endian uint64 [n]."""
+TOGETHER = 64
+"""Columns that are hashed at once: a text has the memory of `blocks` blocks meanwhile."""
+
+
+def digest8(texts: tf.Tensor, blocks: int, together: int = TOGETHER) -> tf.Tensor:
+    """Return the 8-byte digests of strings [n, columns] of at most `blocks` blocks, as little-endian uint64."""
+    import tensorflow as tf
+
+    compress = tf.function(_compress, autograph=False)
+    parts = [texts[:, first : first + together] for first in range(0, texts.shape[1], together)]
+    hashed = [tf.reshape(_digest8(tf.reshape(part, [-1]), blocks, compress), tf.shape(part)) for part in parts]
+    return tf.concat(hashed, axis=1)
+
+
+def _digest8(texts: tf.Tensor, blocks: int, compress: Callable[..., tf.Tensor]) -> tf.Tensor:
+    """Return the digests of strings [n]."""
     import tensorflow as tf
 
     lengths = tf.strings.length(texts)
@@ -44,7 +59,6 @@ def digest8(texts: tf.Tensor, blocks: int) -> tf.Tensor:
     words = tf.bitcast(tf.reshape(padded, [-1, blocks, WORDS, 8]), tf.uint64)
     parameters = np.array([0x01010000 ^ 8, 0, 0, 0, 0, 0, 0, 0], np.uint64)
     state = tf.broadcast_to(tf.constant(IV ^ parameters), [tf.shape(texts)[0], 8])
-    compress = tf.function(_compress, autograph=False)
     for block in range(blocks):
         begin, end = block * BLOCK, (block + 1) * BLOCK
         hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)

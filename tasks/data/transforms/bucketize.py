@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from tasks.config.transform import Bucketize
 from tasks.data.features import Feature
 from tasks.data.reader.values import Values
 from tasks.data.transforms import CATEGORIES, Fitted, Known, Rows
-from tasks.data.transforms.graphs import STEP, Graph
+from tasks.data.transforms.graphs import STEP, Graph, stacked
 from tasks.data.transforms.samples import NumberSample
 
 if TYPE_CHECKING:
@@ -52,16 +53,16 @@ def _fitted(name: str, boundaries: list[float]) -> Fitted:
     return Fitted(state, {"names": [name], "sizes": [size]}, CATEGORIES, {"size": size})
 
 
-def graph(state: dict[str, Any]) -> Graph:
-    """Return the transform of numbers to int32 [n, 1]."""
-    exact = np.array(state["boundaries"], np.float64)
+def graph(states: Sequence[dict[str, Any]]) -> Graph:
+    """Return the transforms of numbers to int32 [n, columns, 1]."""
+    exact = stacked([state["boundaries"] for state in states], np.inf)
     # No float32 but 0 is nearer to 0 than a step, while TensorFlow would take a subnormal boundary for 0.
     boundaries = np.where(np.abs(exact) < STEP, np.where(exact > 0, STEP, 0.0), exact)
 
     def apply(numbers: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
-        ids = 1 + tf.searchsorted(boundaries, numbers, side="right")
-        return tf.where(tf.math.is_nan(numbers), 0, ids)[:, tf.newaxis]
+        ids = 1 + tf.transpose(tf.raw_ops.UpperBound(sorted_inputs=boundaries, values=tf.transpose(numbers)))
+        return tf.where(tf.math.is_nan(numbers), 0, ids)[..., tf.newaxis]
 
     return apply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,6 @@ def fitter(name: str, feature: Feature, config: Function, folder: Path) -> Funct
     return FunctionFitter(name, config, folder)
 
 
-def graph(state: dict[str, Any]) -> str:
+def graph(states: Sequence[dict[str, Any]]) -> str:
     """Return why it has no operations of TensorFlow."""
     return "a function of yours makes it"

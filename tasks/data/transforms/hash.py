@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tasks.config.transform import Hash
 from tasks.data.features import Feature
@@ -22,13 +25,14 @@ def fitter(name: str, feature: Feature, config: Hash, folder: Path) -> Known:
     return Known(Fitted(state, {"names": [name], "sizes": [config.buckets + 1]}, CATEGORIES))
 
 
-def graph(state: dict[str, Any]) -> Graph:
-    """Return the transform of categories to int32 [n, 1]."""
+def graph(states: Sequence[dict[str, Any]]) -> Graph:
+    """Return the transforms of categories to int32 [n, columns, 1]."""
+    counts = np.array([state["buckets"] for state in states], np.uint64)
 
     def apply(categories: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
-        buckets = digest8(categories, CATEGORY_BYTES // BLOCK) % tf.constant(state["buckets"], tf.uint64)
-        return tf.where(categories == "", 0, 1 + tf.cast(buckets, tf.int32))[:, tf.newaxis]
+        buckets = digest8(categories, CATEGORY_BYTES // BLOCK) % counts
+        return tf.where(categories == "", 0, 1 + tf.cast(buckets, tf.int32))[..., tf.newaxis]
 
     return apply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,6 @@ def fitter(name: str, feature: Feature, config: HashWords, folder: Path) -> Know
     return Known(Fitted({**settings, "dtype": own["dtype"], "shape": own["shape"]}, own))
 
 
-def graph(state: dict[str, Any]) -> str:
+def graph(states: Sequence[dict[str, Any]]) -> str:
     """Return why it has no operations of TensorFlow."""
     return "Python finds its words"

@@ -72,6 +72,6 @@ def range_of(sample: NumberSample) -> tuple[float, float] | None:
     return low, max(high, low + 1)  # of one level alone: no division by zero
 
 
-def graph(state: dict[str, Any]) -> str:
+def graph(states: Sequence[dict[str, Any]]) -> str:
     """Return why it has no operations of TensorFlow."""
     return "Pillow decodes and resizes its images"

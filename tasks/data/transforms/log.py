@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ def fitter(name: str, feature: Feature, config: Log, folder: Path) -> NumberFitt
     return NumberFitter(name, feature, config, signed)
 
 
-def graph(state: dict[str, Any]) -> Graph:
-    """Return the transform of numbers, or of arrays of numbers, to float32."""
+def graph(states: Sequence[dict[str, Any]]) -> Graph:
+    """Return the transforms of numbers, or of arrays of numbers, to float32."""
     import tensorflow as tf
 
-    return filling(state, lambda numbers: signed(numbers, tf, frexp))
+    return filling(states, lambda numbers: signed(numbers, tf, frexp))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,6 @@ def fitter(name: str, feature: Feature, config: LogMel, folder: Path) -> Known:
     return Known(Fitted(state, {"dtype": "float32", "shape": list(config.shape)}))
 
 
-def graph(state: dict[str, Any]) -> str:
+def graph(states: Sequence[dict[str, Any]]) -> str:
     """Return why it has no operations of TensorFlow."""
     return "soundfile decodes its sounds"

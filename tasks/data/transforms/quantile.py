@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from tasks.config.transform import Quantile
 from tasks.data.features import Feature
 from tasks.data.reader.quantile import OUTPUTS
 from tasks.data.transforms import Fitted
-from tasks.data.transforms.graphs import Graph, filling, frexp
+from tasks.data.transforms.graphs import Graph, filling, frexp, stacked
 from tasks.data.transforms.numbers import NumberFitter
 
 if TYPE_CHECKING:
@@ -44,17 +45,20 @@ def ranks(sample: NDArray[np.float64], quantiles: int) -> tuple[NDArray[np.float
     return values, np.bincount(place, levels) / np.bincount(place)
 
 
-def graph(state: dict[str, Any]) -> Graph:
-    """Return the transform of numbers to float32."""
+def graph(states: Sequence[dict[str, Any]]) -> Graph:
+    """Return the transforms of numbers to float32."""
     import tensorflow as tf
 
-    values, levels = np.array(state["values"], np.float64), np.array(state["levels"], np.float64)
-    slopes = np.append(np.diff(levels) / np.diff(values), 0.0)
+    values, levels = (
+        stacked([state["values"] for state in states], np.inf),
+        stacked([state["levels"] for state in states], 0),
+    )
+    slopes = stacked([np.diff(state["levels"]) / np.diff(state["values"]) for state in states], 0)
 
     def change(numbers: tf.Tensor) -> tf.Tensor:
-        inside = tf.maximum(numbers, values[0])  # above the last value the slope is 0
-        place = tf.searchsorted(values, inside, side="right") - 1
-        ranks = tf.gather(slopes, place) * (inside - tf.gather(values, place)) + tf.gather(levels, place)
-        return OUTPUTS[state["output"]](ranks, tf, frexp)
+        inside = tf.transpose(tf.maximum(numbers, values[:, 0]))  # above the last value the slope is 0
+        place = tf.raw_ops.UpperBound(sorted_inputs=values, values=inside) - 1
+        slope, value, level = (tf.gather(table, place, batch_dims=1) for table in (slopes, values, levels))
+        return OUTPUTS[states[0]["output"]](tf.transpose(slope * (inside - value) + level), tf, frexp)
 
-    return filling(state, change)
+    return filling(states, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,6 @@ def fitter(name: str, feature: Feature, config: Standardise, folder: Path) -> Nu
     return NumberFitter(name, feature, config)
 
 
-def graph(state: dict[str, Any]) -> Graph:
-    """Return the transform of numbers, or of arrays of numbers, to float32."""
-    return filling(state, lambda numbers: numbers)
+def graph(states: Sequence[dict[str, Any]]) -> Graph:
+    """Return the transforms of numbers, or of arrays of numbers, to float32."""
+    return filling(states, lambda numbers: numbers)

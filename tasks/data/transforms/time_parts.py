@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +67,12 @@ def fitter(name: str, feature: Feature, config: TimeParts, folder: Path) -> Time
     return TimeFitter(name, config)
 
 
-def graph(state: dict[str, Any]) -> Graph:
-    """Return the transform of times to float32 [n, numbers]."""
+def graph(states: Sequence[dict[str, Any]]) -> Graph:
+    """Return the transforms of times to float32 [n, columns, numbers]."""
     import tensorflow as tf
 
-    fill = np.array(state["fill"], np.float32)
+    state = states[0]
+    fill = np.array([each["fill"] for each in states], np.float32)
 
     def numbers_of(part: str, found: tf.Tensor) -> list[tf.Tensor]:
         if not (state["cyclical"] and part in PERIODS):
@@ -80,17 +82,17 @@ def graph(state: dict[str, Any]) -> Graph:
         return [tf.gather(place.astype(np.float32), found - first) for place in places]
 
     def apply(times: tf.Tensor) -> tf.Tensor:
-        missing = (times == NO_TIME)[:, tf.newaxis]
+        missing = (times == NO_TIME)[..., tf.newaxis]
         found = calendar(tf.where(times == NO_TIME, tf.zeros_like(times), times))
-        numbers = tf.stack([number for part in state["parts"] for number in numbers_of(part, found[part])], axis=1)
+        numbers = tf.stack([number for part in state["parts"] for number in numbers_of(part, found[part])], axis=2)
         filled = tf.where(missing, fill, numbers)
-        return tf.concat([filled, tf.cast(missing, tf.float32)], axis=1) if state["indicator"] else filled
+        return tf.concat([filled, tf.cast(missing, tf.float32)], axis=2) if state["indicator"] else filled
 
     return apply
 
 
 def calendar(times: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Return the parts of times in UTC, int64 [n] microseconds since 1970, in the proleptic Gregorian calendar.
+    """Return the parts of times in UTC, int64 microseconds since 1970, in the proleptic Gregorian calendar.
 
     Years begin in March, so that a leap day is the last one (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
     """

@@ -121,8 +121,9 @@ def _fitted(
     return Fitted(state, feature, None, {"size": size, **summary}, files)
 
 
-def graph(state: dict[str, Any]) -> Graph | str:
-    """Return the transform of texts to int32 [n, length], or why it has none."""
+def graph(states: Sequence[dict[str, Any]]) -> Graph | str:
+    """Return the transforms of texts to int32 [n, columns, length], or why they have none."""
+    state = states[0]
     if state["method"] != "bytes":
         return "the package tokenizers divides its texts"
     if state["lowercase"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from tasks.config.transform import Vocabulary
 from tasks.data.features import Feature
+from tasks.data.order import splitmix64
 from tasks.data.reader.values import Values
 from tasks.data.reader.vocabulary import FIRST, MISSING, UNKNOWN
 from tasks.data.transforms import CATEGORIES, Fitted, Rows
@@ -72,29 +74,37 @@ def fitter(name: str, feature: Feature, config: Vocabulary, folder: Path) -> Voc
     return VocabularyFitter(name, config)
 
 
-def graph(state: dict[str, Any]) -> Graph | str:
-    """Return the transform of categories to int32 [n, 1], or why it has none.
+def graph(states: Sequence[dict[str, Any]]) -> Graph | str:
+    """Return the transforms of categories to int32 [n, columns, 1], or why they have none.
 
-    A binary search for the fingerprint of a category, whose text is then compared. A hash table would need an operation
-    that initialises it, which a conversion to LiteRT cannot do without.
+    A binary search for the fingerprint of a category, mixed with a number of its column: whose text and column are then
+    compared. A hash table would need an operation that initialises it, which a conversion to LiteRT cannot do without.
     """
     import tensorflow as tf
 
     def fingerprints(categories: Any) -> tf.Tensor:
         return tf.strings.to_hash_bucket_fast(categories, FINGERPRINTS)
 
-    hashes = fingerprints(tf.constant(state["values"], tf.string)).numpy()
-    order = np.argsort(hashes)
-    if len(np.unique(hashes)) < len(hashes):
-        return "two of its categories have the same fingerprint"
-    hashes = np.append(hashes[order], FINGERPRINTS)  # above all: every search finds a place
-    ids = np.append(order + FIRST, UNKNOWN).astype(np.int32)
-    values = [*(state["values"][place].encode() for place in order), b""]
+    values = [value.encode() for state in states for value in state["values"]]
+    sizes = [len(state["values"]) for state in states]
+    columns = np.repeat(np.arange(len(states)), sizes)
+    ids = np.concatenate([np.arange(FIRST, FIRST + size) for size in sizes])
+    salts = (splitmix64(np.arange(len(states), dtype=np.uint64)) >> np.uint64(1)).astype(np.int64)
+    mixed = fingerprints(tf.constant(values, tf.string)).numpy() ^ salts[columns]
+    if len(np.unique(mixed)) < len(mixed):
+        return "two categories have the same fingerprint"
+    order = np.argsort(mixed)
+    # At the end one above all, of no column: every search finds a place.
+    table = np.append(mixed[order], FINGERPRINTS)[np.newaxis]
+    texts = [*(values[place] for place in order), b""]
+    columns_of, ids_of = (np.append(each[order], end).astype(np.int32) for each, end in ((columns, -1), (ids, UNKNOWN)))
 
     def apply(categories: tf.Tensor) -> tf.Tensor:
-        place = tf.searchsorted(hashes, fingerprints(categories))
-        known = tf.gather(tf.constant(values), place) == categories
-        found = tf.where(known, tf.gather(ids, place), UNKNOWN)
-        return tf.where(categories == "", MISSING, found)[:, tf.newaxis]
+        sought = tf.reshape(tf.bitwise.bitwise_xor(fingerprints(categories), salts), [1, -1])
+        place = tf.reshape(tf.raw_ops.LowerBound(sorted_inputs=table, values=sought), tf.shape(categories))
+        own = tf.gather(columns_of, place) == np.arange(len(states), dtype=np.int32)
+        known = own & (tf.gather(tf.constant(texts), place) == categories)
+        found = tf.where(known, tf.gather(ids_of, place), UNKNOWN)
+        return tf.where(categories == "", MISSING, found)[..., tf.newaxis]
 
     return apply

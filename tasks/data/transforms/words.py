@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,6 @@ def fitter(name: str, feature: Feature, config: Words, folder: Path) -> WordsFit
     return WordsFitter(name, config)
 
 
-def graph(state: dict[str, Any]) -> str:
+def graph(states: Sequence[dict[str, Any]]) -> str:
     """Return why it has no operations of TensorFlow."""
     return "its words are lists of any length"
