@@ -14,6 +14,7 @@ from tasks.data.guess import Guess
 from tasks.data.guess.splits import Splits
 from tasks.data.guess.tables import deciding, weighted
 from tasks.display.numbers import kilobytes
+from tasks.errors import one_line
 
 BATCH = 64
 EPOCHS = 20
@@ -73,7 +74,7 @@ def _head(guess: Guess, preset: Path, rules: Path | None) -> dict[str, Any]:
     for key, value in guess.source.items():
         if isinstance(value, dict):
             source += f"  {key}:  # {comments[key]}\n"
-            source += "".join(f"    {_quoted(name)}: {_quoted(kind)}\n" for name, kind in value.items())
+            source += "".join(f"    {_quoted(name)}: {_yaml(kind)}\n" for name, kind in value.items())
         else:
             source += f"  {key}: {_quoted(value)}  # {comments[key]}\n"
     return {
@@ -108,7 +109,7 @@ def _images(guess: Guess) -> dict[str, Any]:
         "channels": channels,
         "levels": f"  range: auto  # {guess.levels}\n" if guess.levels else "",
         "task": guess.task,
-        "predicted": classes or ", ".join(guess.columns.targets),
+        "predicted": classes or one_line(", ".join(guess.columns.targets)),
         "weights": BALANCED if weighted(guess.columns.classes) else "",
         "judged": _judged(guess.columns.classes),
         "filters": [32, 64] if min(height, width) < 32 else [32, 64, 128],
@@ -122,7 +123,7 @@ def _judged(classes: dict[str, int]) -> str:
         return ""
     metric, positive = decided
     most = max(classes, key=classes.__getitem__)
-    share = f"{classes[most] / sum(classes.values()):.0%} are {most}"
+    share = one_line(f"{classes[most] / sum(classes.values()):.0%} are {most}")
     text = f"evaluate:\n  primary: {metric}  # accuracy says little: {share}\n"
     return text if positive is None else f"{text}  positive: {_quoted(positive)}  # the rare class\n"
 
@@ -134,7 +135,7 @@ def _table(guess: Guess) -> dict[str, Any]:
     return {
         "transforms": f"  transforms:  # sizes that fit these data\n{transforms}" if transforms else "",
         "task": guess.task,
-        "predicted": guess.columns.label or ", ".join(guess.columns.targets),
+        "predicted": one_line(guess.columns.label or ", ".join(guess.columns.targets)),
         "dropout": 0.3 if guess.examples < 1000 else 0.1,
         "weights": BALANCED if weighted(guess.columns.classes) else "",
         "judged": _judged(guess.columns.classes),
@@ -176,7 +177,7 @@ def _fitted(train: int, batch: int, epochs: int = EPOCHS, most: int = STEPS[1]) 
 
 
 def _first(names: list[str]) -> str:
-    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+    return one_line(", ".join(names[:6])) + (", …" if len(names) > 6 else "")
 
 
 def _text(guess: Guess) -> dict[str, Any]:
@@ -198,6 +199,10 @@ def _text(guess: Guess) -> dict[str, Any]:
     }
 
 
+def _yaml(value: Any) -> str:
+    return _flow(value) if isinstance(value, dict) else _quoted(value)
+
+
 def _flow(transform: dict[str, Any]) -> str:
     return "{" + ", ".join(f"{name}: {_quoted(value)}" for name, value in transform.items()) + "}"
 
@@ -205,7 +210,7 @@ def _flow(transform: dict[str, Any]) -> str:
 def _quoted(value: Any) -> str:
     """Return a value as YAML: words without quotes, everything else as JSON."""
     plain = isinstance(value, str) and value.replace("_", "").isalnum() and yaml.safe_load(value) == value
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    return value if plain else one_line(json.dumps(value, ensure_ascii=False))
 
 
 def _aligned(text: str) -> str:
@@ -244,7 +249,10 @@ SOURCE = {
     "splits": "its splits that are read",
     "split": "column with the split of each row",
     "key": "column that is each row's key",
-    "columns": "number, category, text, words, tags, image, audio, time or ignore",
+    "columns": "number, category, text, words, tags, labels, image, audio, time or ignore",
+    "formats": "how cells are written that are no plain numbers, times or lists",
+    "missing": "cells that mean a missing value",
+    "group": "column whose rows of one value stay in one split, no input",
     "files": "path of the file that a cell means, below the source",
     "label": "column that is predicted: a class",
     "split_folders": "class folders are in a folder for each split",

@@ -22,6 +22,15 @@ MACHINE = (
 """Error numbers of a full, read-only or broken disk, missing permissions and exceeded limits."""
 
 
+UNPRINTED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Control characters, and what else ends a line."""
+
+
+def one_line(text: str) -> str:
+    """Return a text with what ends a line, or is not printed, as Python writes it: names in data may have anything."""
+    return UNPRINTED.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+
+
 class UserError(Exception):
     """An error that the user can fix, with the same text in the command, the state of the flow run and the JSON."""
 
@@ -33,7 +42,7 @@ class UserError(Exception):
         super().__init__(field, saw, rule, remedy)
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.saw}; {self.rule}; {self.remedy}"
+        return one_line(f"{self.field}: {self.saw}; {self.rule}; {self.remedy}")
 
     def as_json(self) -> dict[str, str]:
         return {"field": self.field, "saw": str(self.saw), "rule": self.rule, "remedy": self.remedy}

@@ -28,7 +28,16 @@ from tests.support.homes import ROOT
 TRAINED = ("prune", "qat", "distill", "low_rank", "prune_structured")
 """Methods of compression that train."""
 TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
-TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
+TYPES = {
+    "a": "number",
+    "b": "category",
+    "c": "category",
+    "d": "time",
+    "e": "category",
+    "f": "number",
+    "g": "number",
+    "h": "image",
+}
 NEEDED: dict[str, dict[str, Any]] = {
     "train": {"steps": 100},
     "tune": {"trials": 9, "space": {"train.ema": {"kind": "choice", "values": [0.5]}}},
@@ -40,6 +49,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in TABLES},
     "source[sql]": {"url": "sqlite:///people.db", "query": "people", "key": "e", "columns": TYPES},
     "source[python]": {"function": "rows:read", "columns": TYPES},
+    **{f"source[{kind}].formats.NAME": {"unit": "%"} for kind in (*TABLES, "sql", "python", "tfds")},
     "source[text_files]": {"path": "texts"},
     "source[image_folder]": {"path": "images"},
     "source[audio_folder]": {"path": "sounds"},
@@ -186,6 +196,13 @@ OF_FIELD: dict[str, list[Any]] = {
     "time": ["d"],
     "classes": [["x", "y"]],
     "delimiter": [";"],
+    "date": ["%d/%m/%Y"],
+    "decimal": [","],
+    "thousands": [" "],
+    "separator": ["|"],
+    "formats": [{"a": {"unit": "%"}}],
+    "files": [{"h": "train/{}.jpg"}],
+    "labels": [{"Yes": "yes"}],
     "quote": ["'"],
     "escape": ["\\"],
     "header": [list(TYPES), list(reversed(TYPES))],
@@ -238,6 +255,9 @@ WITH_IT: dict[str, dict[str, Any]] = {
     "mail_to": {"mail_server": "env:SERVER"},
     "mail_server": {"mail_to": ["a@b.c"]},
     "classes": {"label": "b"},
+    "labels": {"label": "b"},
+    "date": {"unit": None},
+    "separator": {"unit": None},
     "unknown_class": {"label": "b", "classes": ["x", "y"]},
     "official": {"splits": "official"},
     "validation_share": {"splits": "official"},
@@ -251,6 +271,9 @@ MAPPINGS = {
     "official": "a name is in one split (test_config_refusals)",
     "split_times": "has two keys",
     "columns": "are read in order of name (test_convert_columns)",
+    "formats": "each is of its column",
+    "files": "each is of its column",
+    "labels": "each names one class",
     "transforms": "each is of its column",
     "arguments": "are passed in order of name (test_model_import, test_source_python)",
     "own_metrics": "each is computed alone",
@@ -305,10 +328,11 @@ def leaves(section: type[BaseModel], path: str, whole: Callable[[BaseModel], dic
                 lambda value, name=name: whole(made.model_copy(update={name: value})),  # type: ignore[misc]
             )
         for each in _entries(field.annotation):
-            several, entry = (get_origin(field.annotation) is dict), each.model_fields["kind"].default
+            several = get_origin(field.annotation) is dict
+            entry = each.model_fields["kind"].default if "kind" in each.model_fields else ""
             yield from leaves(
                 each,
-                f"{key}.{'NAME' if several else 'NUMBER'}[{entry}]",
+                f"{key}.{'NAME' if several else 'NUMBER'}" + (f"[{entry}]" if entry else ""),
                 lambda value, name=name, named=several: whole(  # type: ignore[misc]
                     made.model_copy(update={name: {"column": value} if named else (value,)})
                 ),

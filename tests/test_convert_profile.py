@@ -108,6 +108,28 @@ FEATURES = {
 }
 
 
+def test_what_names_rows_and_tells_the_label_is_suspicious() -> None:
+    """Patients in train and in test, and rows that are numbered in the order of the label; not what differs in each."""
+    random = np.random.default_rng(1)
+    patient = random.integers(0, 60, 480).astype(float)
+    label = np.array(["ill", "well"], object)[(patient % 2).astype(int)]
+    split = random.random(480) < 0.7
+
+    def found(values: Any, outcome: Any, association: float = 0.1) -> list[str]:
+        of_splits = {"train": values[split], "test": values[~split]}
+        return list(profiled._of_rows("x", of_splits, {"train": outcome[split]}, association))
+
+    [line] = found(patient, label)
+    assert line.startswith("x: 100% of the rows of a value have one label") and "make it source.group" in line
+    assert found(patient, random.permutation(label)) == []
+    assert found(random.integers(0, 5, 480).astype(float), label) == [], "few values"
+    numbers = np.argsort(np.argsort(label, kind="stable")).astype(float)
+    assert found(numbers, label, 0.87) == [
+        "x numbers the rows, and tells what is predicted (0.87): they are in its order"
+    ]
+    assert found(numbers * 7.0, label, 0.87) == [] == found(numbers, label, 0.2)
+
+
 def suspicions(size: Any, colour: Any, counts: tuple[int, int] = (50, 50)) -> list[str]:
     """What is suspicious of a hundred rows."""
     label = np.array(["a"] * 50 + ["b"] * 50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import classification, language_model, multilabel, pictures, regression
 from tasks.evaluation.differences import tango
+from tasks.evaluation.intervals import intervals
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import mean, ratio
 
@@ -313,3 +315,20 @@ def test_the_loss_of_a_report_is_the_one_that_was_minimised(loss: str | None, va
     split.arrays = {"x": truth[:0], "target": truth[:0]}
     with pytest.raises(Failed, match="0 examples"):
         make_judge("regression", split, EvaluateConfig(), loss)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A metric of one value."""
+
+    value: float
+    resampled: bool = False
+
+    def __call__(self, predictions: Any) -> float:
+        return self.value
+
+
+def test_what_has_no_value_in_a_split_is_left_out() -> None:
+    """The area under the curve of examples of one class."""
+    known: Any = {"accuracy": Known(0.5), "roc_auc": Known(float("nan"))}
+    assert list(intervals(known, ("accuracy", "roc_auc"), None)) == ["accuracy"]

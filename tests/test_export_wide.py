@@ -137,6 +137,33 @@ def test_columns_of_one_formula_get_each_its_own_parameters(
         np.testing.assert_array_equal(found[name].numpy().view(np.int32), array.view(np.int32), err_msg=name)
 
 
+@pytest.mark.parametrize("wide", [0, 256])
+def test_offsets_and_missing_values_of_a_column_are_its_own(
+    tf: Any, monkeypatch: pytest.MonkeyPatch, wide: int
+) -> None:
+    monkeypatch.setattr(module, "WIDE", wide)
+    numbers = ("numbers", {"kind": "standardise", "shape": [], "fill": 0.0, "indicator": True})
+    description = described({"number": [numbers] * 3, "category": STATES["category"][:2]})
+    formats = {
+        "number 0": {"kind": "numbers", "offset": 1.7e12, "missing": ["-9999"]},
+        "number 1": {"kind": "plain", "missing": ["5"]},
+        "category 1": {"kind": "plain", "missing": ["b"]},
+    }
+    for column in description["columns"]:
+        column.update({"format": formats[column["name"]]} if column["name"] in formats else {})
+    rows = [
+        {"number 0": 1.7e12 + n if n else -9999.0, "number 1": float(n), "number 2": float(n)}
+        | {"category 0": "abc"[n % 3], "category 1": "abc"[n % 3]}
+        for n in range(9)
+    ]
+    made = graph_of(description)
+    expected, found = Reader(description, Path())(rows), function_of(made)(*tensors_of(made, rows))
+    assert expected["numbers"][:3].tolist() == [[0, 1, 0, 0, 0, 0], [1, 0, 1, 0, 1, 0], [2, 0, 2, 0, 2, 0]]
+    assert expected["numbers"][5].tolist() == [5, 0, 0, 1, 5, 0] and expected["categories"][1].tolist()[1] == 0
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name].numpy(), array)
+
+
 def test_a_wide_table_has_no_operations_by_column(tf: Any) -> None:
     sizes = []
     for count in (300, 900):

@@ -12,14 +12,14 @@ from tests.support.golden import GOLDEN, digests
 from tests.support.homes import STDLIB_LM
 
 GOLDEN_TEXT = {
-    "convert/records": "f22d2f203e056bbe",
-    "snapshot/snapshot": "9b5d59623256648a",
-    "train/model": "3331be3e2dce4d66",
-    "evaluate/report": "ac0a0c318fb2acc7",
-    "compress/saved_model": "50880792a868353d",
-    "compress/litert": "e2c86e0bd97a383a",
-    "compress/int8_dynamic": "211882cc0c3252fe",
-    "export/export": "7c34a0af31c48e52",
+    "convert/records": "38f3f00e7ada8cac",
+    "snapshot/snapshot": "9d7c1da1cef2a24e",
+    "train/model": "01727301d6364902",
+    "evaluate/report": "9797bfb2e64c890d",
+    "compress/saved_model": "6d0422e8fcb760f7",
+    "compress/litert": "cbdef9f5cdd1e4e8",
+    "compress/int8_dynamic": "025313e6cfc9e332",
+    "export/export": "ae45791f462a59a5",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

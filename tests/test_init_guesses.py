@@ -14,10 +14,12 @@ import pytest
 from PIL import Image
 
 from tasks.config import RecordsConfig
-from tasks.data.guess.columns import FEW_CLASSES, Column, Columns, guess_columns, look, payload_kind
+from tasks.data.guess.column import FEW_CLASSES, Column, look, payload_kind
+from tasks.data.guess.columns import guess_columns
 from tasks.data.guess.forms import Form
 from tasks.data.guess.found import Choices
 from tasks.data.guess.payloads import image_shape
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.samples import Sample, kind_of_file
 from tasks.data.guess.splits import (
     FEW_EXAMPLES,
@@ -47,8 +49,10 @@ def test_types_of_columns_are_those_of_all_their_values() -> None:
     assert column(["2024-01-01", "2024-05-31T18:30"]).type == "time" == column([datetime(2024, 1, 1)]).type
     assert column([True, False]).values == ("false", "true") and column([None, None]).type != "text"
     mostly = column([str(number) for number in range(50)] + ["x"])
-    assert mostly.type == "category" and mostly.why == "1 of its values are no numbers"
-    assert column(["1,5", "2"]).why.startswith("as '1,5' has a comma")
+    assert (mostly.type, mostly.missing, mostly.placeholders) == ("number", 1, {"x": 1})
+    many = column([str(number) for number in range(50)] + ["x1", "x2", "x3"])
+    assert many.type == "category" and many.why == "3 of its values are no numbers"
+    assert (column(["1,5", "2"]).type, column(["1,5", "2"]).format) == ("number", {"decimal": ","})
     assert column([[1.0, 2.0], [3.0, 4.0]]).type == "number[2]" and column([[[1], [2]], None]).type == "number[2, 1]"
     assert column([[1.0], [1.0, 2.0]]).why == "its lists are of different lengths"
 

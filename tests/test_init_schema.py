@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from flows.commands import app
 from tasks.config.load import load
 from tasks.data import records
-from tasks.data.guess.columns import Columns
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.schema import rules_of, schema_of
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench

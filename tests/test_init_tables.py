@@ -103,12 +103,12 @@ def test_a_key_is_said_as_it_was_chosen_and_refused_where_it_repeats(tmp_path: P
         guess_source(path, Choices(key="a"))
 
 
-def test_numbers_with_a_comma_are_said_to_be_none(tmp_path: Path) -> None:
+def test_numbers_with_a_decimal_comma_are_read_as_such(tmp_path: Path) -> None:
     table = [{"a": f"{number % 9},5", "b": f"1.{number:03d},25", "label": "ab"[number % 2]} for number in range(60)]
     guess = guess_source(write_csv(tmp_path / "german.csv", table, ";"))
     said = "\n".join(guess.said)
-    assert "a: category, as '0,5' has a comma, and numbers are read as 1234.5" in said
-    assert "b: ignored, as nearly every row has another value; as '1.000,25' has a comma" in said
+    assert "a: number, '0,5' is read as 0.5" in said and "b: number, '1.000,25' is read as 1000.25" in said
+    assert guess.source["formats"] == {"a": {"decimal": ","}, "b": {"decimal": ",", "thousands": "."}}
 
 
 def test_rows_that_cannot_be_read_are_said(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ WEIGHTS = [
     (linked, "a link //layers; weights are in the file itself"),
     (elsewhere, "/layers/dense/vars/0, which is in another file; weights are in the file itself"),
     (virtual, "/layers/dense/vars/0, which is in another file; weights are in the file itself"),
-    (nothing, "its layers are those of Keras"),
+    (nothing, "(its layers are those of Keras|layers/dense is not there; this model has)"),
 ]
 
 

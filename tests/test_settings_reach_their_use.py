@@ -21,7 +21,7 @@ from tasks.config.load import load
 from tasks.data.assignment import Assignment
 from tasks.data.split import split_numbers
 from tasks.evaluation import decisions, report, slices, temperature
-from tasks.evaluation.intervals import Interval
+from tasks.evaluation.intervals import Interval, Value
 from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
 from tasks.exporting import export as exports
@@ -356,7 +356,8 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         pictures=lambda *given: {},
         show=lambda call: {},
     )
-    judges, names, found, probes = Calls(judge), Calls(("accuracy",)), Calls({}), Calls(stop=True)
+    judges, names, probes = Calls(judge), Calls(("accuracy",)), Calls(stop=True)
+    found = Calls({"accuracy": Value(0.5)})
     beside = Calls({"baselines": {}, "learned_baseline": None})
     own, fitted, decided, of_slices = Calls({}), Calls(decisions.Decision()), Calls(({}, {})), Calls({})
     piece = contextlib.nullcontext(SimpleNamespace(path=tmp_path / "slices"))
@@ -446,7 +447,7 @@ def test_the_place_of_an_example_is_by_the_seed_of_the_split(seed: int, monkeypa
     sorter._config, sorter._split, sorter._key = RecordsConfig(split_seed=seed), None, "id"
     sorter._rules = SimpleNamespace(check=lambda *given: None, keep=lambda table, good: good)
     sorter._assignment = SimpleNamespace(numbers=lambda *given: (np.zeros(2, np.int64), np.zeros(2, bool)))
-    sorter._typed, sorter._contents = lambda *given: table, lambda table: np.zeros((2, 2), np.uint64)
+    sorter._typed, sorter._contents = lambda *given: (table, {}), lambda *given: np.zeros((2, 2), np.uint64)
     rows: Any = SimpleNamespace(columns={}, keys=pa.array(["a", "b"]), splits=None, bad=[], skipped=[])
     with pytest.raises(Seen):
         sorter._sorted_out(rows, sorting.Run(0))

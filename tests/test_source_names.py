@@ -42,10 +42,11 @@ def test_other_files_are_no_rows() -> None:
 
 
 def test_images_and_sounds_have_these_endings() -> None:
-    images, sounds = ("a.jpg", "a.jpeg", "a.png", "a.gif", "a.webp", "a.bmp"), ("a.wav", "a.flac")
+    images = ("a.jpg", "a.jpeg", "a.jfif", "a.png", "a.gif", "a.webp", "a.bmp", "a.tif", "a.tiff")
+    sounds = ("a.wav", "a.flac", "a.ogg", "a.mp3")
     for names, known, other in ((images, is_image, is_sound), (sounds, is_sound, is_image)):
         assert all(known(name) and known(name.upper()) and not other(name) for name in names)
-    assert not any(is_image(name) or is_sound(name) for name in ("a.tiff", "a.svg", "a.mp3", "a.ogg", "jpg"))
+    assert not any(is_image(name) or is_sound(name) for name in ("a.svg", "a.m4a", "a.heic", "jpg"))
 
 
 def test_a_compression_is_what_the_name_says() -> None:

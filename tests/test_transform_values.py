@@ -156,13 +156,13 @@ def test_the_reader_makes_of_values_what_the_transform_is_for(name: str) -> None
 @pytest.mark.parametrize("name", MADE)
 def test_the_graph_makes_of_values_what_the_reader_does_or_says_why_there_is_none(name: str) -> None:
     state, values, expected = MADE[name]
-    graph = import_module(f"tasks.data.transforms.{state['kind']}").graph(state)
+    graph = import_module(f"tasks.data.transforms.{state['kind']}").graph([state])
     if isinstance(graph, str):
         assert state["kind"] in ("words", "hash_words") or state["lowercase"], "the others have operations"
         return
     raw = typed(values)
     number = isinstance(raw, np.ndarray) and raw.dtype == np.float32
-    found = graph(tf.constant(raw.astype(np.float64) if number else raw)).numpy()
+    found = graph(tf.constant(raw.astype(np.float64) if number else raw)[:, None]).numpy()[:, 0]
     np.testing.assert_allclose(found, np.array(expected, found.dtype), rtol=1e-6, atol=1e-6)
 
 
@@ -171,7 +171,7 @@ def test_a_tiny_number_has_in_the_graph_the_bits_of_the_reader(size: float) -> N
     """TensorFlow takes a number below the smallest normal one for 0."""
     values = np.array([size], np.float32)
     state = {"kind": "keep", **PLAIN}
-    [made] = keep.graph(state)(tf.constant(values.astype(np.float64))).numpy()
+    [[made]] = keep.graph([state])(tf.constant(values.astype(np.float64))[:, None]).numpy()
     assert made.tobytes() == values.tobytes()
 
 
@@ -180,9 +180,11 @@ def test_a_boundary_that_is_too_small_for_float32_parts_what_is_below_from_what_
     numbers = [-1.0, 0.0, 2.0**-149, 1.0]
     for boundary, expected in ((1e-60, [1, 1, 2, 2]), (-1e-60, [1, 2, 2, 2]), (0.0, [1, 2, 2, 2])):
         state = {"kind": "bucketize", "boundaries": [boundary]}
-        made = import_module("tasks.data.transforms.bucketize").graph(state)(tf.constant(numbers, tf.float64))
+        made = import_module("tasks.data.transforms.bucketize").graph([state])(
+            tf.constant(numbers, tf.float64)[:, None]
+        )
         read = import_module("tasks.data.reader.bucketize").load(state, Path())(np.array(numbers, np.float32))
-        assert made.numpy()[:, 0].tolist() == read[:, 0].tolist() == expected, boundary
+        assert made.numpy()[:, 0, 0].tolist() == read[:, 0].tolist() == expected, boundary
 
 
 MISSING = np.array([1.0, NAN, 3.0], np.float32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.reply import AsJson, replying
-from tasks.errors import Refused
+from tasks.errors import Refused, one_line
 
 if TYPE_CHECKING:
     from tasks.data.guess import Guess
@@ -48,7 +48,7 @@ def init(
         if not as_json:
             typer.echo(f"{description(guess)}: {_counted(guess.counts)}")
             for line in (*guess.said, guess.splits.said) if guess.splits.said else guess.said:
-                typer.echo(f"  {line}")
+                typer.echo(f"  {one_line(line)}")
             if guess.left_out:
                 typer.echo(f"left out: {_counted(guess.left_out)}")
             if rules is not None:
@@ -80,4 +80,5 @@ def _write(texts: dict[Path, str]) -> None:
 
 def _counted(counts: dict[str, int]) -> str:
     shown = list(counts.items())[:8]
-    return ", ".join(f"{name} {count:,}" for name, count in shown) + (", …" if len(counts) > len(shown) else "")
+    counted = one_line(", ".join(f"{name} {count:,}" for name, count in shown))
+    return counted + (", …" if len(counts) > len(shown) else "")

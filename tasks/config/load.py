@@ -99,6 +99,17 @@ def validate(values: dict[str, Any]) -> Config:
         raise explain(error) from None
 
 
+def _below(name: str) -> str | None:
+    """Return the key of this name in a section of the config, where there is one alone: `train.steps` of `steps`."""
+    sections = {section: field.annotation for section, field in Config.model_fields.items()}
+    found = [
+        f"{section}.{name}"
+        for section, kind in sections.items()
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and name in kind.model_fields
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def explain(error: ValidationError) -> Refused:
     """Return a validation error as field, value seen, rule and remedy."""
     errors = error.errors(include_url=False)
@@ -112,7 +123,9 @@ def explain(error: ValidationError) -> Refused:
         known = list(section.model_fields) if section else []
         near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
         parent = ".".join(path[:-1])
-        nearest = f"did you mean {'.'.join([*path[:-1], near[0]])}?" if near else f"one of {', '.join(known)}"
+        meant = _below(path[-1]) if not parent and path[-1] not in near else None
+        meant = meant or (".".join([*path[:-1], near[0]]) if near else None)
+        nearest = f"did you mean {meant}?" if meant else f"one of {', '.join(known)}"
         return Refused(field, fault["input"], f"unknown key of {parent or 'the preset'}", nearest)
     if kind == "missing":
         return Refused(field, "nothing", "this key is needed", f"set {field} in the preset or by --{field} VALUE")

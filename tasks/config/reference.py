@@ -44,7 +44,8 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
             inner.append((key, inner_section, f"{key} ({kind.default})" if several and kind else ""))
         for inner_section in entries:
             entry = f"{key}.{'NAME' if typing.get_origin(field.annotation) is dict else 'NUMBER'}"
-            inner.append((entry, inner_section, f"{entry} ({inner_section.model_fields['kind'].default})"))
+            kind = inner_section.model_fields.get("kind")
+            inner.append((entry, inner_section, f"{entry} ({kind.default})" if kind else entry))
     yield ""
     for key, inner_section, name in inner:
         yield from _section(key, inner_section, name)

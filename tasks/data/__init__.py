@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
 
-RECORDS_VERSION = 5
+RECORDS_VERSION = 6
 """Incremented when the same source would give other records."""
 
 RECORDS_LIBRARIES = ("numpy", "pillow", "pyarrow", "polars")

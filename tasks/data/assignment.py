@@ -18,8 +18,9 @@ from tasks.config import RecordsConfig
 from tasks.config.records import SPLITS, USUAL_NAMES
 from tasks.data.encoding import values_of
 from tasks.data.features import Feature, of_role
-from tasks.data.kinds import category, number
+from tasks.data.kinds import category
 from tasks.data.kinds.time import microseconds
+from tasks.data.reader.values import MISSING
 from tasks.data.split import Hashes, digests, split_numbers
 from tasks.errors import Refused
 
@@ -149,7 +150,7 @@ class Assignment:
 
 def _number(word: bytes) -> bytes:
     """Return a number in one spelling, `7` for `7.0` and `07`; nothing for one that is missing."""
-    if word.decode() in number.MISSING:
+    if word.decode() in MISSING:
         return b""
     try:
         value = Decimal(word.decode().strip())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -17,6 +19,8 @@ NO_TIME = -(2**63)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 OTHER = "(other)"
 """The class of labels that are not in `source.classes`."""
@@ -40,6 +44,12 @@ class Feature:
     """Class names of a label or of tags by number; None where the classes are those of the data."""
     names: tuple[str, ...] | None = None
     """Names of the values of an array of numbers."""
+    format: Mapping[str, Any] | None = field(default=None, compare=False)
+    """How the cells of a source are written (`tasks.data.reader.formats`); of no use once they are records."""
+    renamed: Mapping[str, str] | None = field(default=None, compare=False)
+    """Classes by the names that a source has for them, where these are others."""
+    of_labels: bool = field(default=False, compare=False)
+    """Whether a source has a list of the `names` that apply, which in records are 0 or 1 each."""
 
     def as_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"kind": self.kind, "dtype": self.dtype, "shape": list(self.shape), "role": self.role}
@@ -69,6 +79,14 @@ DTYPES: dict[str, str] = {
     "time": "int64",
 }
 """The dtype of a feature by kind."""
+
+
+def in_order(classes: Iterable[str]) -> list[str]:
+    """Return classes in the order of their numbers, where nothing else orders them: whole numbers as numbers (2, 10),
+    others as texts."""
+    names = list(classes)
+    whole = all(WHOLE_NUMBER.fullmatch(name) for name in names)
+    return sorted(names, key=lambda name: (int(name), name)) if whole else sorted(names)
 
 
 def of_role(features: dict[str, Feature], role: Role) -> dict[str, Feature]:

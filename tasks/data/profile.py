@@ -33,6 +33,12 @@ SAME = 0.999
 """Association from which a column tells what is predicted."""
 FEW = 10
 """Examples of a class in train below which it can hardly be learned."""
+MANY = 20
+"""Different values at least that may name what rows belong to."""
+ONE_OUTCOME = 0.95
+"""Share of rows with the outcome of the first row of their value, from which the value tells it."""
+DENSE, ORDERED = 1.5, 0.5
+"""Range of whole numbers by their count at most, and association, of a number of rows that are in an order."""
 DIFFERENT, SURE = 0.1, 0.001
 """Distance of two distributions that matters, and the probability, divided by the number of columns, of a larger one
 between samples of one distribution."""
@@ -201,6 +207,11 @@ def _suspicions(
                 yield f"{name}: all values in train are equal"
             if columns[name].get("association", 0.0) >= SAME:
                 yield f"{name} tells {predicted[0]} exactly; it may not be known when a prediction is made"
+            if together := sum(of_split.get(name, {}).get("together", 0) for of_split in states.values()):
+                rule = "fall together in float32, which has 7 digits; source.formats has an offset"
+                yield f"{name}: {together:,} values or more {rule}"
+            if predicted:
+                yield from _of_rows(name, values[name], values[predicted[0]], columns[name].get("association", 0.0))
         if feature.kind == "label":
             rare = [each for each, count in states[TRAIN][name]["classes"].items() if count < FEW]
             for each in rare[:TOP]:
@@ -210,6 +221,33 @@ def _suspicions(
                 yield f"{len(rare) - TOP} more classes of {name} with fewer than {FEW} examples in train"
         if TEST in values[name] and (difference := _difference(train, values[name][TEST], len(features))):
             yield f"{name}: train and test differ ({difference})"
+
+
+def _of_rows(
+    name: str, values: Mapping[str, Values], outcomes: Mapping[str, Values], association: float
+) -> Iterator[str]:
+    """Yield whether an input names rows, or what rows belong to, and so tells what is predicted."""
+    train, outcome = values[TRAIN], outcomes[TRAIN]
+    different, first, which, counts = np.unique(
+        train[_present(train)], return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(different) < MANY:
+        return
+    if train.dtype.kind == "f" and counts.max() == 1 and (different == np.trunc(different)).all():
+        everything = np.concatenate([each[_present(each)] for each in values.values()])
+        if everything.max() - everything.min() < DENSE * len(everything) and association >= ORDERED:
+            yield f"{name} numbers the rows, and tells what is predicted ({association:.2f}): they are in its order"
+    if TEST not in values or outcome.dtype.kind == "f" or counts.mean() < 2:
+        return
+    labels = outcome[_present(train)]
+    usual = labels[first]
+    same = float((labels == usual[which])[counts[which] > 1].mean())
+    both = np.isin(different, values[TEST]).sum()
+    if same >= ONE_OUTCOME and 2 * both >= len(different):
+        yield (
+            f"{name}: {same:.0%} of the rows of a value have one label, and {both:,} of {len(different):,} values are "
+            "in train and in test; if rows belong to it, make it source.group: a score on test may be too high"
+        )
 
 
 def _difference(train: Values, test: Values, comparisons: int) -> str:

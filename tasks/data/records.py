@@ -17,7 +17,7 @@ import numpy as np
 from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig, identity
 from tasks.data import duplicates, shared, tfds, ties
-from tasks.data.features import Feature
+from tasks.data.features import Feature, in_order
 from tasks.data.merging import Merger, Runs, Shard, WrittenShard
 from tasks.data.near import Compared, search
 from tasks.data.near.search import Near
@@ -169,7 +169,7 @@ def _merge(bench: Workbench, merger: Merger, shards: list[Shard], runs: Runs) ->
 
 def _with_classes(features: Mapping[str, Feature], notes: list[Run]) -> dict[str, Feature]:
     """Return the features by name, sorted, with the classes of the data where a label names none."""
-    found = sorted(set().union(*(note.classes for note in notes)))
+    found = in_order(set().union(*(note.classes for note in notes)))
     named = {
         name: replace(feature, classes=tuple(found)) if feature.role == "label" and feature.classes is None else feature
         for name, feature in sorted(features.items())

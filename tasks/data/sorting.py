@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,8 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.config import RecordsConfig
+from tasks.data import cells
 from tasks.data.assignment import COLUMN, UNASSIGNED, Assignment
-from tasks.data.encoding import join, values_of
+from tasks.data.encoding import Encoded, join, values_of
 from tasks.data.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.data.kinds import category, kind_of, tags
 from tasks.data.near import ASIDE, compared
@@ -166,10 +167,10 @@ class Sorter:
         """Return the rows that are kept, with their hashes and splits, and the bad ones as lines of `quarantine/`."""
         raw = {name: one_chunk(column) for name, column in rows.columns.items()}
         bad: dict[int, str] = {}
-        table = self._typed(raw, one_chunk(rows.keys), bad)
+        table, exact = self._typed(raw, one_chunk(rows.keys), bad)
         official = self._column(self._split, raw, bad) if self._split else rows.splits and one_chunk(rows.splits)
         self._rules.check(table, _but(table.num_rows, bad), bad)
-        contents, keys = self._contents(table), hashes_of([key.encode() for key in table[KEY].to_pylist()])
+        contents, keys = self._contents(table, exact), hashes_of([key.encode() for key in table[KEY].to_pylist()])
         hashes = hashes_of_rows(rows, raw, keys if self._key else None)
         numbers, tied = self._assignment.numbers(table, raw, hashes, official, bad)
         good = _but(table.num_rows, bad)
@@ -193,20 +194,29 @@ class Sorter:
             run.classes = dict(sorted((Counter(run.classes) + counts).items()))
         return table, quarantine
 
-    def _typed(self, raw: dict[str, pa.Array], keys: pa.Array, bad: dict[int, str]) -> pa.Table:
-        """Cast the columns to the types of the features; add to `bad` the first reason of a row that does not fit."""
+    def _typed(
+        self, raw: dict[str, pa.Array], keys: pa.Array, bad: dict[int, str]
+    ) -> tuple[pa.Table, dict[str, Sequence[Encoded]]]:
+        """Cast the columns to the types of the features; add to `bad` the first reason of a row that does not fit.
+
+        Returns:
+            The columns, and the values as they were read of those whose type holds less.
+        """
+        exact: dict[str, Sequence[Encoded]] = {}
         columns = {KEY: self._column(self._key, raw, bad) if self._key else keys.cast(pa.string())}
         for name, feature in self.features.items():
             if name != KEY:
-                typed = kind_of(feature).typed(feature, raw[name], self._config.max_pixels)
+                typed = cells.typed(feature, raw[name], self._config.max_pixels)
                 columns[name] = typed.values
+                if typed.exact:
+                    exact[name] = typed.exact
                 columns |= {measured(name, short): values for short, values in typed.measured.items()}
                 for row, reason in typed.bad.items():
                     bad.setdefault(row, f"{name}: {reason}")
         table = pa.table(columns)
         for row, reason in tags.unequal(self.features, table).items():
             bad.setdefault(row, reason)
-        return table
+        return table, exact
 
     def _column(self, name: str, raw: dict[str, pa.Array], bad: dict[int, str]) -> pa.Array:
         """Return a column of keys or splits as strings; a missing one is bad."""
@@ -216,10 +226,13 @@ class Sorter:
             bad.setdefault(row, f"{name}: {reason}")
         return typed.values
 
-    def _contents(self, table: pa.Table) -> NDArray[np.uint64]:
-        """Return digests of the inputs of each row, uint64 [n, 2]."""
+    def _contents(self, table: pa.Table, exact: Mapping[str, Sequence[Encoded]]) -> NDArray[np.uint64]:
+        """Return digests of the inputs of each row as they were read, uint64 [n, 2]."""
         inputs = of_role(self.features, "input")
-        entries = [kind_of(inputs[name]).entry(name, inputs[name], one_chunk(table[name])) for name in inputs]
+        entries = [
+            exact.get(name) or kind_of(inputs[name]).entry(name, inputs[name], one_chunk(table[name]))
+            for name in inputs
+        ]
         return digests(values_of(join(*(part for parts in entries for part in parts))))
 
     def _with_hashes(self, table: pa.Table) -> pa.Table:

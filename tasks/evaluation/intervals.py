@@ -77,13 +77,15 @@ def interval_of(metric: Metric, contributions: Floats, units: Units | None = Non
 def intervals(
     metrics: Mapping[str, Metric], names: tuple[str, ...], predictions: Any, units: Units | None = None
 ) -> dict[str, Value]:
-    """Return the named metrics by name: an `Interval`, or a `Value` for a metric without one."""
-    return {
+    """Return the named metrics by name: an `Interval`, or a `Value` for a metric without one. One that has no value is
+    left out, as the area under a curve is where all examples are of one class."""
+    found = {
         name: interval(metric, predictions, units)
         if (metric := metrics[name]).resampled
         else Value(metric(predictions))
         for name in names
     }
+    return {name: item for name, item in found.items() if np.isfinite(item.value)}
 
 
 def flat(prefix: str, measured: Mapping[str, Value]) -> dict[str, float]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
+from tasks.errors import Failed
 from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, units
 from tasks.evaluation.baselines import comparing, learned
 from tasks.evaluation.intervals import LEVEL, flat, intervals
@@ -43,7 +44,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     `predictions/<split>.<array>.npy`, so that variants are compared without running Keras again.
 
     Raises:
-        Failed: a split is empty, the model's outputs are not finite, or a setting does not fit the records or classes.
+        Failed: a split is empty, or has no value of what decides, the model's outputs are not finite, or a setting does
+            not fit the records or classes.
     """
     plan = architecture(model.path)
     task, loss = plan["model"]["task"], plan["loss"]
@@ -67,9 +69,17 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             decision = decisions.fit(judge, judge.predictions(kept), config)
         decision.settle(judge)
         predictions = judge.predictions(kept)
-        metrics = intervals(judge.metrics, names_of(judge, task, config), predictions, judge.units)
+        names = names_of(judge, task, config)
+        metrics = intervals(judge.metrics, names, predictions, judge.units)
         if TASKS[task].target is not None:
             metrics |= own_metrics(config, judge.targets, kept[judge.saved], judge.units)
+        undefined = [name for name in names if name not in metrics]
+        if metric in undefined:
+            saw, rule = (
+                f"no {metric} of {split}, whose examples are of one class",
+                "what decides has a value in each split",
+            )
+            raise Failed("evaluate.primary", saw, rule, "add examples of each class, or let another metric decide")
         decided, more = decisions.measured(judge, predictions, decision, config)
         details, figures = judge.details(predictions), judge.figures(predictions)
         splits[split] = {
@@ -77,6 +87,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             **({} if judge.units is None else {"units": units.count(judge.units, judge.examples)}),
             **_seen(usage, judge, examples),
             "metrics": {name: item.as_json() for name, item in metrics.items()},
+            **({"undefined": undefined} if undefined else {}),
             **({"figures": figures} if figures else {}),
             **slices.measured(judge, task, examples, kept, decision, config),
             **(compared := comparing.measured(task, judge, examples, simple, kept, config)),

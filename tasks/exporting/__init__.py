@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tasks.models.decoding import Function
     from tasks.models.forward import Call
 
-EXPORT_VERSION = 10
+EXPORT_VERSION = 11
 """Incremented when the same model and variants would give another export."""
 
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert", "pillow", "soundfile", "tokenizers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from tasks.artifacts import Records
 from tasks.data.reader import DESCRIPTION
-from tasks.data.reader.cast import CATEGORY_BYTES, LARGEST
+from tasks.data.reader.cast import CATEGORY_BYTES
+from tasks.data.reader.values import LARGEST, NUMBER
 from tasks.data.reading import RecordsReader
 from tasks.data.transforms import formula, graph
 from tasks.data.transforms.columns import typed
@@ -47,6 +49,10 @@ class RawColumn:
     name: str
     kind: str
     shape: tuple[int, ...]
+    offset: float = 0.0
+    """Is subtracted from numbers."""
+    missing: tuple[str, ...] = ()
+    """Texts, or numbers, that mean a missing value in this column."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +183,29 @@ class Preprocess:
 
         kind, raw = RAW_KINDS[columns[0].kind], self._raw(columns, tensors)
         if kind.dtype == "string":
+            bare = tf.strings.strip(raw)
             for missing in self._missing:
-                raw = tf.where(raw == missing, "", raw)
+                raw = tf.where(bare == missing, "", raw)
+            for missing, where in _missing_of(columns):
+                raw = tf.where((bare == missing) & where, "", raw)
+        if kind.dtype == "float64":
+            for missing, where in _missing_of(columns):
+                if NUMBER.fullmatch(missing):
+                    raw = tf.where((raw == float(missing)) & where, tf.constant(math.nan, tf.float64), raw)
+            if any(column.offset for column in columns):
+                raw = raw - _of_each(columns, np.array([column.offset for column in columns]))
         return kind.typed(columns, raw)
+
+
+def _missing_of(columns: Sequence[RawColumn]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return the texts that mean a missing value in some of the columns, and in which, bool [1, columns, 1, ...]."""
+    texts = sorted({text for column in columns for text in column.missing})
+    return [(text, _of_each(columns, np.array([text in column.missing for column in columns]))) for text in texts]
+
+
+def _of_each(columns: Sequence[RawColumn], values: NDArray[Any]) -> NDArray[Any]:
+    """Return a value of each column as [1, columns, 1, ...], which belongs to [n, columns, *shape]."""
+    return values.reshape(1, len(columns), *(1 for _ in columns[0].shape))
 
 
 def _in_place(parts: list[tuple[list[int], tf.Tensor]]) -> tf.Tensor:
@@ -214,9 +240,12 @@ def without_graph(description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _columns(description: Mapping[str, Any]) -> list[RawColumn]:
-    return [
-        RawColumn(column["name"], column["kind"], tuple(column["shape"])) for column in description.get("columns", ())
-    ]
+    made = []
+    for column in description.get("columns", ()):
+        written = column.get("format", {})
+        offset, missing = float(written.get("offset", 0.0)), tuple(written.get("missing", ()))
+        made.append(RawColumn(column["name"], column["kind"], tuple(column["shape"]), offset, missing))
+    return made
 
 
 def _inputs(columns: Sequence[RawColumn]) -> list[RawInput]:
@@ -271,6 +300,9 @@ def golden_columns(preprocess: Preprocess, records: Records, split: str, count: 
     for table in reader.tables(split, names, stop=count):
         for name in names:
             raw[name] += list(typed(table[name], reader.features[name]))
+    for column in preprocess.columns:
+        if column.offset:
+            raw[column.name] = list(np.array(raw[column.name], np.float64) + column.offset)
     found = {}
     for source in preprocess.inputs:
         dtype = RAW_KINDS[source.columns[0].kind].dtype.replace("string", "str")

@@ -63,6 +63,8 @@ def load_weights(model: keras.Model, path: Path, field: str, size: int) -> None:
     """Load the weights of a `.keras` or `.weights.h5` file into a model of `size` bytes; raises `Failed`."""
     try:
         with weights_in(path, field, size) as weights:
+            if path.suffix == ".h5":  # of a `.keras` file the model is that of the weights
+                refuse_other_weights(model, path, field)
             model.load_weights(weights)
     except Failed:
         raise

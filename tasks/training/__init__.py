@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tasks.config import TrainConfig
 
-MODEL_VERSION = 9
+MODEL_VERSION = 10
 """Incremented when the same examples, config and seed would give other weights."""
 
 SELF_TEST_VERSION = 1

@@ -136,7 +136,6 @@ def of_file(config: FileInit, model: keras.Model, folder: Path | None) -> dict[s
     path, field = Path(config.path), f"{FIELD}.path"
     try:
         if path.suffix == ".h5":
-            from_file.refuse_other_weights(model, path, field)
             from_file.load_weights(model, path, field, from_file.size_of(model))
             return by_path(model)
         return by_path(from_file.load(path, field))

@@ -12,14 +12,14 @@ from tasks.store.store import Store
 from tests.support.homes import DIGITS, ROOT
 
 GOLDEN = {
-    "convert/records": "2acc650c54ad2fdb",
-    "snapshot/snapshot": "b4e0d20cc6cf883d",
-    "train/model": "c2ab01e2cfb21134",
-    "evaluate/report": "42b8c4a39eb6d266",
-    "compress/saved_model": "6cfb2b15c32aa8b5",
-    "compress/litert": "7e7d60efb6b294b2",
-    "compress/int8_dynamic": "51279f5d10c2e3fe",
-    "export/export": "ecff07290ef5e942",
+    "convert/records": "6db1ec9afb2b00a1",
+    "snapshot/snapshot": "1217d78412710929",
+    "train/model": "4a770af102f51bd0",
+    "evaluate/report": "27ce52a57bee956c",
+    "compress/saved_model": "d81ba99250407992",
+    "compress/litert": "d8822c6990998cd1",
+    "compress/int8_dynamic": "5be26650ace58640",
+    "export/export": "ed7a64c386197d4d",
 }
 
 

@@ -7,16 +7,17 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import LISTED, Conflict, Section
+from tasks.config.base import LATER, LISTED, Conflict, Section
+from tasks.config.sources.formats import TYPES, CellFormat
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 NUMBER = re.compile(r"number(?:\[(?P<shape>\d+(?:, ?\d+)*)\])?")
-NAMED_TYPES = "category|text|words|tags|image|audio|time|ignore"
+NAMED_TYPES = "category|text|words|tags|labels|image|audio|time|ignore"
 ColumnType = Annotated[str, StringConstraints(pattern=rf"^({NAMED_TYPES}|number(\[[1-9]\d*(, ?[1-9]\d*)*\])?)$")]
 """`number` (float32), `number[128]` (an array of that shape), `category` (a string of few values), `text`, `words` (a
-list of texts), `tags` (a list with the class of each word), `image` and `audio` (the bytes of a file, or its path
-relative to the source), `time`, or `ignore`."""
+list of texts), `tags` (a list with the class of each word), `labels` (a list of the classes that apply), `image` and
+`audio` (the bytes of a file, or its path relative to the source), `time`, or `ignore`."""
 
 KEY = "key"
 """Name of the feature with an example's key in records."""
@@ -41,9 +42,13 @@ class ColumnsSource(Section):
 
     columns: Annotated[dict[Text, ColumnType], Field(min_length=1)]
     """Type of each column: `number` (float32), `number[128]` (an array of that shape), `category`, `text`, `words` (a
-    list of texts), `tags` (a list with the class of each word), `image` or `audio` (bytes, or the path of a file below
-    the source), `time`, or `ignore`. Lists are in JSON, Parquet and what a function yields. Every column of the data
-    is named."""
+    list of texts), `tags` (a list with the class of each word), `labels` (a list of the classes that apply, one of
+    `targets`), `image` or `audio` (bytes, or the path of a file below the source), `time`, or `ignore`. Lists are in
+    JSON, Parquet and what a function yields, and in texts with a separator (`formats`). Every column of the data is
+    named."""
+
+    formats: Annotated[dict[Text, CellFormat], LATER] = {}
+    """By column, how its cells are written, where they are no plain numbers (1234.5), times of ISO 8601, or lists."""
 
     key: Text | None = None
     """The column that is each example's key; default: its file and its number there."""
@@ -67,8 +72,11 @@ class ColumnsSource(Section):
     """The column, of type `time`, by which `records.splits` separates earlier from later examples."""
 
     classes: Annotated[tuple[Text, ...], LISTED] = ()
-    """The classes of the label in the order of their numbers; default: those of the data, sorted. Named here they keep
-    their numbers when the data grows."""
+    """The classes of the label, or of a column of type `labels`, in the order of their numbers; default: those of the
+    data, sorted. Named here they keep their numbers when the data grows."""
+
+    labels: Annotated[dict[str, Text], LATER] = {}
+    """Classes that are called by another name, by the name in the data: `{Yes: yes}` merges two of them."""
 
     unknown_class: Literal["error", "bucket"] = "error"
     """Handling of an example whose label is not in `classes`: an error, counted against `records.bad_budget`, or a
@@ -90,15 +98,35 @@ class ColumnsSource(Section):
     def _lists_fit(self) -> None:
         """Raise `Conflict` for columns of words or tags that the source has not, or that no label is made of."""
         words, tags = ([name for name, kind in self.columns.items() if kind == each] for each in ("words", "tags"))
-        if (words or tags) and not self.lists:
+        lists = [name for name, kind in self.columns.items() if kind in ("words", "tags", "labels")]
+        if not self.lists and (unread := [name for name in lists if name not in self.formats]):
             rule = "are lists, which JSON lines, Parquet and functions have"
-            raise Conflict("columns", (words or tags)[0], rule, "convert the data to one of them")
+            remedy = f"set source.formats.{unread[0]}.separator, or convert the data to one of them"
+            raise Conflict("columns", unread[0], rule, remedy)
+        for name in (name for name in lists if self.columns[name] == "labels"):
+            if name not in self.targets:
+                raise Conflict("columns", name, "is of type labels, which are targets", "name it in source.targets")
+            if not self.classes:
+                raise Conflict("targets", name, "is one of several classes", "list them as source.classes")
+            if len(self.targets) > 1:
+                raise Conflict("targets", list(self.targets), "are all of the labels", "name this column alone")
         for name in tags:
             if name != self.label:
                 rule = "is of type tags, which is a label"
                 raise Conflict("columns", name, rule, f"set source.label to {name}, or make it `ignore`")
             if not words:
                 raise Conflict("label", name, "has a class for each word", "give a column the type words")
+
+    @model_validator(mode="after")
+    def formats_fit(self) -> ColumnsSource:
+        for name, form in self.formats.items():
+            if name not in self.columns:
+                rule = f"must be one of source.columns: {', '.join(self.columns)}"
+                raise Conflict("formats", name, rule, "correct the name")
+            if self.columns[name] not in TYPES[form.kind]:
+                rule = f"is of type {self.columns[name]}, and its format is one of {form.kind}"
+                raise Conflict("formats", name, rule, f"set source.columns.{name} to {' or '.join(TYPES[form.kind])}")
+        return self
 
     @model_validator(mode="after")
     def roles_fit(self) -> ColumnsSource:
@@ -108,7 +136,7 @@ class ColumnsSource(Section):
         given += [("split", self.split), ("time", self.time), *(("targets", name) for name in self.targets)]
         wanted: dict[str, tuple[str, ...]] = {
             "label": ("category", "tags"),
-            "targets": ("number",),
+            "targets": ("number", "labels"),
             "weight": ("number",),
             "time": ("time",),
         }
@@ -133,8 +161,14 @@ class ColumnsSource(Section):
         self._lists_fit()
         if self.label is not None and self.targets:
             raise Conflict("targets", list(self.targets), "cannot be predicted beside a label", "leave one of them out")
-        if self.classes and self.label is None:
+        of_labels = "labels" in self.columns.values()
+        if self.classes and self.label is None and not of_labels:
             raise Conflict("classes", list(self.classes), "need a label", "name source.label, or leave them out")
+        if self.labels and self.label is None and not of_labels:
+            raise Conflict("labels", dict(self.labels), "need a label", "name source.label, or leave them out")
+        if self.labels and (lost := [name for name in self.labels if name in self.classes]):
+            rule = f"is called {self.labels[lost[0]]}, and is no class"
+            raise Conflict("labels", lost[0], rule, "leave it out of source.classes")
         if self.unknown_class == "bucket" and not self.classes:
             raise Conflict("unknown_class", "bucket", "needs classes that are known", "list source.classes")
         if len(set(self.classes)) < len(self.classes):

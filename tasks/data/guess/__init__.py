@@ -137,6 +137,12 @@ def _refuse_file(path: Path) -> Refused:
     """Return the error for a single file, which is not a source."""
     if not path.is_file():
         return refuse(path, "neither a file nor a folder")
+    if path.suffix.lower() == ".json" and path.read_bytes()[:SAMPLED_BYTES].lstrip()[:1] == b"[":
+        rule, remedy = (
+            "read are JSON lines, an object on each",
+            f"write its items so: jq -c '.[]' {path.name} > rows.jsonl",
+        )
+        return Refused("PATH", f"{path}: a JSON array", rule, remedy)
     if path.suffix.lower() in PACKED:
         return Refused("PATH", f"{path}: packed", "init looks at files as they are", "unpack it and name the folder")
     if is_image(path.name):

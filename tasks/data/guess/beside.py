@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.data.guess.columns import Columns
 from tasks.data.guess.found import Choices, Guess, name_of
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.samples import Sample, kind_of_file, sample_files
 from tasks.data.guess.tables import describe, guess_rows, guess_table, section
 from tasks.data.sources.audio_folder import is_sound

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.guess.columns import payload_kind
+from tasks.data.guess.column import payload_kind
 from tasks.data.guess.forms import Form, leaves_of
 from tasks.data.sources.tfrecord import payloads
 from tasks.data.sources.webdataset import Sample, is_json, is_webdataset, samples

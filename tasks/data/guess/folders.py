@@ -13,10 +13,11 @@ import numpy as np
 
 from tasks.config.records import USUAL_NAMES
 from tasks.data.assignment import usual
-from tasks.data.guess.columns import Columns
+from tasks.data.features import in_order
 from tasks.data.guess.file_kinds import suffix_of
 from tasks.data.guess.found import Guess, name_of, refuse
 from tasks.data.guess.payloads import few_levels, image_shape, log_mel
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tables import SAMPLED_FILES, deciding, few_to_judge, worries_of_classes
 from tasks.data.sources.trees import Tree
@@ -95,7 +96,7 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
     source: dict[str, Any] = {"kind": kind, "name": name_of(root), "path": str(root)}
     if in_splits:
         source["split_folders"] = True
-    counts = dict(sorted(classes.items()))
+    counts = {name: classes[name] for name in in_order(classes)}
     kept = keep_splits(source, tops, len(names)) if in_splits else None
     if in_splits and kept is None:
         rule, remedy = "the folders of splits are train and test", "add the other, or name the folder of the classes"

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import codecs
 import csv as csv_module
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
+from tasks.data.reader.values import NUMBER
 from tasks.data.sources.streams import open_stream
 from tasks.errors import Refused
 
 HEAD = 1 << 20
 """Bytes of the beginning of a file by which its form is found."""
+LOOKED_AT = 200
+"""Lines by which it is found whether the first one names the columns."""
 DELIMITERS = ",;\t|"
 ENCODINGS = ("utf-8", "cp1252")
 """Encodings that are tried where no byte order mark says UTF-16; the last one reads any bytes but five."""
@@ -39,6 +45,8 @@ class Form:
     """Why a column is of type `ignore`."""
     said: tuple[str, ...] = ()
     """Lines for the user."""
+    classes: dict[str, list[str]] = field(default_factory=dict)
+    """Classes in their order, by column, where the file names them."""
 
 
 def csv(path: Path) -> Form:
@@ -61,7 +69,8 @@ def csv(path: Path) -> Form:
         delimiter = dialect.delimiter
     except csv_module.Error:
         delimiter = ","
-    names = next(csv_module.reader(lines[:1], delimiter=delimiter), [])
+    reader = csv_module.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    names = next(reader, [])
     if not names:
         raise Refused("PATH", f"{path}: no line of column names", "a CSV file begins with one", "name another")
     found: dict[str, Any] = {}
@@ -71,18 +80,39 @@ def csv(path: Path) -> Form:
     if delimiter != ",":
         found["delimiter"] = delimiter
         said.append(f"cells are separated by {delimiter!r}")
-    if all(_is_number(name) for name in names):
+    rows = [row for row in islice(reader, LOOKED_AT) if len(row) == len(names)]
+    if why := _no_header([cell.strip() for cell in names], rows):
         names = found["header"] = [f"column{number}" for number in range(len(names))]
-        said.append("no line of column names: they are called column0, column1, ...")
+        said.append(f"no line of column names, as {why}: they are called column0, column1, ...")
+    elif numbered := [name for name in names if _is_number(name)]:
+        said.append(
+            f"the first line is taken for names, also {numbered[0]!r}; if it is a row, list names as source.header"
+        )
     return Form(dict.fromkeys(names, "text"), found, said=tuple(said))
 
 
+def _no_header(first: list[str], rows: list[list[str]]) -> str:
+    """Return why the first line does not name the columns; empty where it may.
+
+    Numbers are no names, but where they count the columns (1, 2, 3), or stand above texts; nor are cells that most
+    columns have again.
+    """
+    numbers = [place for place, cell in enumerate(first) if _is_number(cell)]
+    counted = [float(first[place]) for place in numbers]
+    counting = 1 < len(numbers) < len(first) and bool((np.diff(counted) == 1).all())
+    if numbers and not counting and all(_is_number_or_empty(row[place]) for row in rows for place in numbers):
+        return f"{first[numbers[0]]!r} is a number"
+    texts = [place for place in range(len(first)) if place not in numbers]
+    again = [place for place in texts if any(row[place].strip() == first[place] for row in rows)]
+    return f"{first[again[0]]!r} occurs again in its column" if 2 * len(again) > len(texts) else ""
+
+
+def _is_number_or_empty(text: str) -> bool:
+    return not text.strip() or _is_number(text)
+
+
 def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return NUMBER.fullmatch(text.strip()) is not None
 
 
 def jsonl(path: Path) -> Form:
@@ -147,9 +177,11 @@ def parquet(path: Path) -> Form:
     import pyarrow.parquet as pq
 
     from tasks.data.sources.nested import leaves
+    from tasks.data.sources.parquet import class_names
 
     try:
-        return Form(dict.fromkeys(leaves(pq.read_schema(path), ()), "text"))
+        schema = pq.read_schema(path)
+        return Form(dict.fromkeys(leaves(schema, ()), "text"), classes=class_names(schema))
     except (pa.ArrowException, OSError) as error:
         saw = f"{path}: {str(error).splitlines()[0]}"
         raise Refused("PATH", saw, "must be a Parquet file", "check it") from None

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tasks.data.guess.columns import Columns
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.splits import Splits
 from tasks.errors import Refused
 

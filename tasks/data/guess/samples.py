@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from tasks.config import SourceConfig
+from tasks.config import CsvSource, SourceConfig
 from tasks.data.features import KEY
 from tasks.data.guess import examples, forms
-from tasks.data.guess.columns import payload_kind
+from tasks.data.guess.column import payload_kind
 from tasks.data.guess.forms import Form
 from tasks.data.sources import Bad, Piece, Rows, open_source
 from tasks.data.sources.files import find
@@ -121,6 +121,8 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     types = {**form.types, **({key: "category"} if key else {})}
     columns = [name for name, kind in types.items() if kind != "ignore"]
     config: SourceConfig = TypeAdapter(SourceConfig).validate_python({**source, "key": key, "columns": types})
+    if isinstance(config, CsvSource):  # other cells may mean a missing value, or a class: `guess_columns` sees
+        config = config.model_copy(update={"missing": ("",)})
     opened = open_source(config)
     opened.fingerprint()
     pieces = opened.pieces()

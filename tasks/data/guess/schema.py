@@ -17,9 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.data import cells
 from tasks.data.features import EPOCH, KEY, MICROSECOND, Feature
-from tasks.data.guess.columns import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME, Columns
+from tasks.data.guess.column import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME
+from tasks.data.guess.roles import Columns
 from tasks.data.kinds import kind_of
+from tasks.errors import one_line
 
 FEATURES: dict[str, Feature] = {feature.kind: feature for feature in (NUMBER, CATEGORY, TEXT, TIME)}
 
@@ -45,16 +48,16 @@ def schema_of(name: str, columns: Columns, sample: Mapping[str, pa.Array]) -> st
     for column, kind in columns.types.items():
         if kind not in FEATURES or column in (columns.key, columns.label, KEY):
             continue
-        lines.append(f"  {json.dumps(column, ensure_ascii=False)}:\n")
+        lines.append(f"  {one_line(json.dumps(column, ensure_ascii=False))}:\n")
         for rule, value, seen in rules_of(kind, sample[column]):
-            lines.append(f"    {rule}: {json.dumps(value, ensure_ascii=False)}  # {seen}\n")
+            lines.append(f"    {rule}: {one_line(json.dumps(value, ensure_ascii=False))}  # {seen}\n")
     return "".join(lines)
 
 
 def rules_of(kind: str, raw: pa.Array) -> Iterator[Rule]:
     """Yield the rules of a column from raw values; those that are bad do not count."""
     feature = FEATURES[kind]
-    typed = kind_of(feature).typed(feature, raw, 0)
+    typed = cells.typed(feature, raw, 0)
     good = np.ones(len(raw), bool)
     good[list(typed.bad)] = False
     values = typed.values.filter(pa.array(good))

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.config.records import USUAL_NAMES
+from tasks.data import cells
 from tasks.data.assignment import COLUMN, Assignment
 from tasks.data.encoding import Encoded, bytes_entry, join, values_of
 from tasks.data.features import Feature, of_role
@@ -168,7 +169,8 @@ def _contents(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
         if feature.kind in PAYLOADS:
             entries += bytes_entry(name, pc.fill_null(raw[name].cast(pa.large_binary()), b""))
         else:
-            entries += kind.entry(name, feature, kind.typed(feature, raw[name], 0).values)
+            typed = cells.typed(feature, raw[name], 0)
+            entries += typed.exact or kind.entry(name, feature, typed.values)
     return digests(values_of(join(*entries)))[:, 0]
 
 

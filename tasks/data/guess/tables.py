@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
-from tasks.config import SourceConfig
-from tasks.data.guess.columns import Columns, guess_columns, look
+from tasks.config import CsvSource, SourceConfig
+from tasks.data.guess.column import look
+from tasks.data.guess.columns import guess_columns
 from tasks.data.guess.found import Choices, Guess
 from tasks.data.guess.payloads import few_levels, image_shape, log_mel
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.samples import Sample
 from tasks.data.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tags import VOCABULARY
@@ -66,7 +69,7 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
     guess = Guess(
         what="table",
         source=source,
-        counts=columns.classes or {"rows": sample.rows},
+        counts=columns.classes or columns.labels or {"rows": sample.rows},
         description=f"{'' if sample.exact else 'about '}{sample.rows:,} {noun}{of_columns}",
         splits=kept or draw_splits(source, sample.rows, f"add {noun}", SHARES[few:], sample.exact),
         examples=sample.rows,
@@ -82,30 +85,61 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
         files = _payloads(source, *kinds)
         shape, sizes = image_shape(files)
         return replace(guess, what="images", shape=shape, sizes=sizes, levels=few_levels(files))
-    sized = [name for name, kind in kinds.items() if kind in NOUNS]
+    sized = [name for name, kind in kinds.items() if kind in ("image", "audio")]
     return replace(guess, transforms={name: _transform(source, name, kinds[name]) for name in sized})
 
 
 def guess_rows(sample: Sample, choices: Choices) -> Columns:
     """Return types and roles of all columns, those that are not read included."""
     names = [*sample.columns, *sample.form.unread]
-    for flag, chosen in (("--label", choices.label), ("--key", choices.key)):
-        if chosen is not None and chosen not in sample.columns:
-            raise Refused(flag, chosen, f"must be one of {', '.join(sample.columns)}", "correct it")
-    if choices.key is not None and not look(sample.columns[choices.key], sample.root).unique:
+    label, key = (
+        None if chosen is None else _named(flag, chosen, sample)
+        for flag, chosen in (("--label", choices.label), ("--key", choices.key))
+    )
+    if key is not None and not look(sample.columns[key], sample.root).unique:
         rule = "a key is in every row, and differs from row to row"
-        raise Refused("--key", f"{choices.key}, with missing or repeated values", rule, "name another column, or none")
-    found = guess_columns(sample.columns, sample.root, choices.label, sample.source.get("key") or choices.key)
+        raise Refused("--key", f"{key}, with missing or repeated values", rule, "name another column, or none")
+    found = guess_columns(sample.columns, sample.root, label, sample.source.get("key") or key)
     shaped = {n: kind for n, kind in sample.form.types.items() if "," in kind and found.types[n] != "ignore"}
     types = {**found.types, **shaped, **dict.fromkeys(sample.form.unread, "ignore")}
     unread = [f"{name}: ignored, {why}" for name, why in sample.form.unread.items()]
     return replace(found, types={name: types[name] for name in names}, said=(*found.said, *unread))
 
 
+def _named(flag: str, chosen: str, sample: Sample) -> str:
+    """Return the column that a flag names, blanks at its ends aside; raises `Refused` with the nearest name."""
+    if chosen in sample.columns:
+        return chosen
+    bare = [name for name in sample.columns if name.strip() == chosen.strip()]
+    if len(bare) == 1:
+        return bare[0]
+    if why := sample.form.unread.get(chosen):
+        raise Refused(flag, chosen, f"is ignored, {why}", "name another column")
+    near = difflib.get_close_matches(chosen, list(sample.columns), n=1, cutoff=0.5)
+    shown = ", ".join([*sample.columns][:SHOWN]) + (", …" if len(sample.columns) > SHOWN else "")
+    raise Refused(flag, chosen, f"must be one of {shown}", f"did you mean {near[0]}?" if near else "correct it")
+
+
 def section(sample: Sample, columns: Columns) -> dict[str, Any]:
     """Return the config section of the source."""
     roles = {"key": columns.key, "label": columns.label, "targets": list(columns.targets), "split": columns.split}
+    roles["group"] = columns.group
     source = {**sample.source, "columns": columns.types} | {role: name for role, name in roles.items() if name}
+    formats = {name: dict(form) for name, form in columns.formats.items()}
+    if sample.source["kind"] == "csv":
+        usual = CsvSource.model_fields["missing"].default
+        missing = [*(text for text in usual if text not in columns.kept), *columns.placeholders]
+        if missing != list(usual):
+            source["missing"] = missing
+    else:
+        for name, placeholders in columns.placeholders_of.items():
+            formats.setdefault(name, {}).setdefault("missing", []).extend(placeholders)
+    if formats:
+        source["formats"] = formats
+    if columns.task == "multilabel":
+        return {**source, "classes": list(columns.labels)}
+    if (named := sample.form.classes.get(columns.label or "")) and columns.classes.keys() <= set(named):
+        return {**source, "classes": named}
     # Of a part of the rows not all classes are known: those of the data are taken when it is converted.
     return {**source, "classes": list(columns.classes)} if columns.classes and sample.exact else source
 

@@ -9,9 +9,9 @@ from typing import Any
 from tasks.config import TfdsSource
 from tasks.config.records import USUAL_NAMES
 from tasks.config.sources import ColumnsSource
-from tasks.data.guess.columns import Columns
 from tasks.data.guess.forms import Form
 from tasks.data.guess.found import Choices, Guess, name_of
+from tasks.data.guess.roles import Columns
 from tasks.data.guess.samples import sampled
 from tasks.data.guess.splits import keep_splits
 from tasks.data.guess.tables import counts_of, describe, guess_rows, section

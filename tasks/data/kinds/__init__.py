@@ -5,7 +5,7 @@ A module has the functions of `Kind`. Values are arrow arrays without nulls, of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -45,6 +45,9 @@ class Typed:
 
     measured: Mapping[str, pa.Array] = field(default_factory=dict)
     """What statistics need and only the raw value shows, by short name."""
+
+    exact: Sequence[Encoded] = ()
+    """The values as they were read, where the type of the feature holds less: copies are found by them."""
 
 
 class Kind(Protocol):

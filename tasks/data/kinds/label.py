@@ -15,11 +15,15 @@ from tasks.data.kinds import State, Typed, category, merge_by_key
 
 TYPE = pa.string()
 
+WHOLE = r"^([+-]?\d+)\.0*$"
+FRACTION = r"^([+-]?\d+\.\d*[1-9])0+$"
+"""Numbers with zeros, or nothing, at the end of their fraction."""
+
 
 def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
     """Accept what a category is; a missing label, and one that is not among known classes, is bad."""
     cast = category.typed(feature, raw, max_pixels)
-    values = cast.values
+    values = plain_classes(cast.values, feature.renamed)
     bad = {int(row): "missing" for row in np.flatnonzero(np.asarray(category.missing(feature, values)))}
     if feature.classes is not None:
         known = pc.is_in(values, pa.array(feature.classes, TYPE))
@@ -29,6 +33,22 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
             for row in np.flatnonzero(~np.asarray(known)):
                 bad.setdefault(int(row), f"{values[int(row)].as_py()!r} is none of source.classes")
     return Typed(values, {**bad, **cast.bad})
+
+
+def plain_classes(names: pa.Array, renamed: Mapping[str, str] | None = None) -> pa.Array:
+    """Return the names of classes without blanks at the ends, and of numbers the shortest: `1` for `1.0`.
+
+    Args:
+        renamed: classes by the names that the source has for them.
+    """
+    plain = pc.utf8_trim_whitespace(names.cast(TYPE))
+    for pattern in (WHOLE, FRACTION):
+        plain = pc.replace_substring_regex(plain, pattern, r"\1")
+    if not renamed:
+        return plain
+    different = pc.dictionary_encode(plain)
+    called = [None if name is None else renamed.get(name, name) for name in different.dictionary.to_pylist()]
+    return pa.array(called, TYPE).take(different.indices)
 
 
 def missing(feature: Feature, values: pa.Array) -> pa.Array:

@@ -12,14 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.data.encoding import Encoded, floats_entry
+from tasks.data.encoding import Encoded, binary_of, floats_entry
 from tasks.data.features import Feature
 from tasks.data.kinds import State, Typed
+from tasks.data.reader.values import LARGEST, MISSING
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
-"""Texts that mean a missing number."""
 DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-LARGEST = float(np.finfo(np.float32).max)
+
+TOGETHER = "together"
+"""Numbers that are as float32 what a smaller one is."""
+WHOLE = 2.0**53
+"""From here on not all whole numbers are float64."""
 
 Floats = NDArray[np.float32]
 
@@ -41,8 +44,9 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
     """Accept numbers, booleans and decimal texts, and lists of as many of them as the shape has."""
     if not feature.shape:
         numbers, bad = _scalars(raw)
+        exact, together = _exact(raw, numbers), pa.array(fall_together(numbers))
         bad = {**bad, **_unfit(feature, numbers, bad)}
-        return Typed(array_of(feature, numbers.astype(np.float32)[:, None]), bad)
+        return Typed(array_of(feature, numbers.astype(np.float32)[:, None]), bad, {TOGETHER: together}, exact)
     flat, lengths = _flattened(raw)
     size = math.prod(feature.shape)
     bad = {int(row): f"{lengths[row]} values, not {size}" for row in np.flatnonzero(lengths != size)}
@@ -54,6 +58,29 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
     fits[lengths == size] = numbers[(lengths == size)[owner]].reshape(-1, size)
     bad = {**_unfit(feature, fits, bad), **bad}
     return Typed(array_of(feature, np.where(np.abs(fits) > LARGEST, 0, fits).astype(np.float32)), bad)
+
+
+def _exact(raw: pa.Array, numbers: NDArray[np.float64]) -> list[Encoded]:
+    """Return float64 numbers as bytes, and those of more digits as texts too."""
+    octets = binary_of(np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.uint8).reshape(-1, 8))
+    with np.errstate(invalid="ignore"):
+        if not (np.abs(numbers) >= WHOLE).any():
+            return [octets]
+    texts = pc.utf8_trim_whitespace(raw.cast(pa.string())) if not pa.types.is_floating(raw.type) else None
+    return [octets] if texts is None else [octets, pc.fill_null(texts, "").cast(pa.large_binary())]
+
+
+def fall_together(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which numbers are as float32 what a smaller one of them is, bool [n]."""
+    order = np.argsort(numbers, kind="stable")
+    with np.errstate(over="ignore"):
+        ordered, rounded = numbers[order], numbers[order].astype(np.float32)
+    differs = np.diff(ordered, prepend=np.nan) != 0
+    same = np.concatenate(([False], rounded[1:] == rounded[:-1]))
+    among = np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))  # the first row of each number
+    together = np.zeros(len(numbers), np.bool_)
+    together[order] = (differs & same)[among]
+    return together
 
 
 def _unfit(feature: Feature, numbers: NDArray[np.float64], bad: Mapping[int, str]) -> dict[int, str]:
@@ -134,6 +161,8 @@ def state(feature: Feature, values: pa.Array, measured: Mapping[str, pa.Array]) 
     rows = values_of(feature, values).astype(np.float64)
     numbers = rows[~np.isnan(rows)]
     figures = {"rows": len(rows), "missing": int(np.isnan(rows).any(axis=1).sum()), "count": int(numbers.size)}
+    if TOGETHER in measured:
+        figures[TOGETHER] = int(pc.sum(measured[TOGETHER]).as_py() or 0)
     if not numbers.size:
         return {**figures, "mean": 0.0}
     mean = float(numbers.mean())
@@ -143,7 +172,7 @@ def state(feature: Feature, values: pa.Array, measured: Mapping[str, pa.Array]) 
 
 def merge(left: State, right: State) -> State:
     """Merge means and sums of squared deviations without cancellation (Chan, Golub and LeVeque, 1979)."""
-    figures = {key: left[key] + right[key] for key in ("rows", "missing", "count")}
+    figures = {key: left[key] + right[key] for key in ("rows", "missing", "count", TOGETHER) if key in left}
     if not left["count"] or not right["count"]:
         return {**(left if left["count"] else right), **figures}
     difference = right["mean"] - left["mean"]
@@ -160,6 +189,8 @@ def merge(left: State, right: State) -> State:
 def summary(feature: Feature, state: State) -> dict[str, Any]:
     """Return count (of values that are there), missing, extent, mean and standard deviation."""
     result = {"count": state["count"], "missing": state["missing"]}
+    if state.get(TOGETHER):
+        result[TOGETHER] = state[TOGETHER]
     if state["count"]:
         result |= {key: state[key] for key in ("min", "max", "mean")}
         result["std"] = math.sqrt(state["squares"] / state["count"])

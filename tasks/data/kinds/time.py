@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tasks.data.encoding import Encoded, integer_entry
 from tasks.data.features import EPOCH, MICROSECOND, NO_TIME, Feature
 from tasks.data.kinds import State, Typed, merge_by_key, number
+from tasks.data.reader.values import MISSING
 
 TYPE = pa.int64()
 
@@ -38,7 +39,7 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
 def _parsed(texts: list[str | None]) -> tuple[NDArray[np.int64], dict[int, str]]:
     values, bad = np.full(len(texts), NO_TIME), {}
     for row, text in enumerate(texts):
-        if text is None or (stripped := text.strip()) in number.MISSING:
+        if text is None or (stripped := text.strip()) in MISSING:
             continue
         try:
             values[row] = microseconds(datetime.fromisoformat(stripped))

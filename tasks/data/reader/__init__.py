@@ -86,7 +86,9 @@ class Reader:
             if (pattern := column.get("file")) is not None:  # the path of the file that a cell means
                 raw = [pattern.replace("{}", cell) if isinstance(cell, str) and cell else cell for cell in raw]
             with _Named(name):
-                typed[name] = cast.column(raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder))
+                typed[name] = cast.column(
+                    raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder), column.get("format")
+                )
         return self.apply(typed, len(listed))
 
     def apply(self, typed: Mapping[str, Values], count: int) -> dict[str, NDArray[Any]]:

@@ -5,29 +5,18 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .values import NO_TIME, Unusable, Values
-
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
-"""Texts that are a missing number or time; of other columns only the empty text is."""
-
-BLANKS = (
-    "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-"""Unicode's white space, which may surround a number."""
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+from . import formats
+from .values import ASCII_BLANKS, BLANKS, LARGEST, MISSING, NO_TIME, NUMBER, Unusable, Values
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MICROSECOND = datetime.timedelta(microseconds=1)
-LARGEST = float(np.finfo(np.float32).max)
 CATEGORY_BYTES = 1024
 """Length of a category at most."""
 
@@ -37,13 +26,19 @@ class _Bad(Exception):
 
 
 def column(
-    raw: Sequence[Any], kind: str, shape: tuple[int, ...] = (), missing: Collection[str] = (), folder: Path = Path()
+    raw: Sequence[Any],
+    kind: str,
+    shape: tuple[int, ...] = (),
+    missing: Collection[str] = (),
+    folder: Path = Path(),
+    written: Mapping[str, Any] | None = None,
 ) -> Values:
     """Return raw values as typed ones.
 
     Args:
         missing: further texts that are missing values.
         folder: relative paths of images and sounds begin here.
+        written: how the cells are written, where they are no plain ones (`formats`).
 
     Raises:
         Unusable: a value is not of this kind.
@@ -57,11 +52,13 @@ def column(
         "image": lambda value: content(value, folder),
         "audio": lambda value: content(value, folder),
     }
+    read = formats.reader_of(written) if written else lambda value: value
     values = []
     for row, value in enumerate(raw):
         try:
-            values.append(casts[kind](None if isinstance(value, str) and value in missing else value))
-        except _Bad as bad:
+            given = None if isinstance(value, str) and value.strip(ASCII_BLANKS) in missing else value
+            values.append(casts[kind](read(given)))
+        except (_Bad, formats.Unreadable) as bad:
             raise Unusable(row, _shown(value), str(bad)) from None
     if kind == "number":
         return np.array(values, np.float32).reshape(len(values), *shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +19,24 @@ Apply = Callable[[Values], NDArray[Any]]
 """A loaded transform: returns [rows, k] where a column fills k places of an array with others, else [rows, ...]. The
 result of a row does not depend on the other rows."""
 
+LARGEST = math.nextafter((2 - 2.0**-24) * 2.0**127, 0)
+"""The largest number whose nearest float32 is finite; 3.4028235e38, the shortest text of the largest float32, too."""
+
 NO_TIME = -(2**63)
 """A missing time."""
+
+MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
+"""Texts that are a missing number or time; of other columns only the empty text is."""
+
+BLANKS = (
+    "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""Unicode's white space, which may surround a number."""
+ASCII_BLANKS = " \t\n\r\x0b\x0c"
+"""White space that may surround a text that means a missing value."""
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A decimal number."""
 
 
 class Unusable(ValueError):

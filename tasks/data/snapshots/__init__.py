@@ -31,9 +31,9 @@ KINDS = {
 """The module of each `snapshot.kind`, imported on use."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    "image": (4, ("numpy", "pillow")),
+    "image": (5, ("numpy", "pillow")),
     "tokens": (5, ("numpy", "tokenizers")),
-    "table": (7, ("numpy", "pillow", "soundfile", "tokenizers")),
+    "table": (8, ("numpy", "pillow", "soundfile", "tokenizers")),
 }
 """By kind, the version of its code and the packages that decide its bytes."""
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tasks.config import AudioFolderSource, ImageFolderSource
-from tasks.data.features import Feature
+from tasks.data.features import Feature, in_order
 from tasks.data.sources import Piece, Rows, Source
 from tasks.data.sources.files import groups
 from tasks.data.sources.row_hashes import hashes_of
@@ -50,7 +50,7 @@ class ClassFolders(Source):
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        classes = tuple(sorted({self._parts(path)[1] for path in self._paths}))
+        classes = tuple(in_order({self._parts(path)[1] for path in self._paths}))
         return {self.name: self.feature, "label": Feature("label", "int64", role="label", classes=classes)}
 
     @property

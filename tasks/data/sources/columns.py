@@ -31,14 +31,29 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
         if column_type == "ignore":
             continue
         kind = KINDS.get(column_type, "number")
-        shape = shape_of(column_type) if kind == "number" else SHAPES.get(kind, ())
-        if role == "label":
+        shape = SHAPES.get(kind, ()) if kind != "number" or column_type == "labels" else shape_of(column_type)
+        form = config.formats.get(name)
+        state = None if form is None else form.state()
+        if column_type == "labels":
+            features[name] = Feature(
+                "number",
+                DTYPES["number"],
+                (len(config.classes),),
+                role,  # type: ignore[arg-type]
+                names=config.classes,
+                format=state,
+                renamed=config.labels,
+                of_labels=True,
+            )
+        elif role == "label":
             bucket = (OTHER,) if config.unknown_class == "bucket" else ()
             classes = (*config.classes, *bucket) or None
             of_label: Kind = "tags" if kind == "tags" else "label"
-            features[name] = Feature(of_label, DTYPES[of_label], shape, role="label", classes=classes)
+            features[name] = Feature(
+                of_label, DTYPES[of_label], shape, role="label", classes=classes, renamed=config.labels
+            )
         else:
-            features[name] = Feature(kind, DTYPES[kind], shape, role)  # type: ignore[arg-type]
+            features[name] = Feature(kind, DTYPES[kind], shape, role, format=state)  # type: ignore[arg-type]
     return dict(sorted(features.items()))
 
 

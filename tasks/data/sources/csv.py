@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from tasks.config import CsvSource
@@ -101,6 +102,7 @@ class Csv(Delimited):
         table = self._table(path, block, data, names, columns, ragged)
         assert table.num_rows + len(ragged) == len(block), f"{path}: rows are not counted as they are parsed"
         read, misread = texts({name: table[name].combine_chunks() for name in columns})
+        read = {name: self._without_missing(column) for name, column in read.items()}
         if b"\0" in data:
             misread = {**with_nul(read), **misread}
         bad = dict(ragged)
@@ -110,6 +112,12 @@ class Csv(Delimited):
         if block.unclosed:
             bad[len(block) - 1] = self._unclosed(path, block)
         return Numbered(path, block.row, len(block), block.lines).rows(read, bad, sorted(ragged), hashes)
+
+    def _without_missing(self, column: pa.Array) -> pa.Array:
+        """Return cells with nulls also where there are blanks around a text that means a missing value."""
+        bare = pc.ascii_trim_whitespace(column)
+        missing = pc.is_in(bare, pa.array(self.config.missing, pa.string()))
+        return pc.if_else(missing, pa.scalar(None, pa.string()), column)
 
     def _table(
         self, path: str, block: Block, data: bytes, names: list[str], columns: list[str], ragged: dict[int, str]

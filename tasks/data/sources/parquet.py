@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
@@ -21,6 +24,7 @@ from tasks.data.sources.streams import check_ratio, reading
 from tasks.data.sources.table_files import Part, Tables
 from tasks.errors import Failed
 
+FIXED = re.compile(r"Expected all lists to be of size", re.IGNORECASE)
 BUFFER = 1 << 20
 """Bytes of a column that are read at a time."""
 MAX_ROWS, MAX_FILES = 1 << 16, 1 << 10
@@ -70,7 +74,9 @@ class Parquet(Tables):
                 table = pa.Table.from_batches([batch])
                 everything = dict(zip(table.column_names, table.columns, strict=True))
                 hashes = hashes_of_columns(everything, len(batch)) if hashed else None
-                typed = {name: _plain(column(table, name)) for name in columns}
+                classes = class_names(file.schema_arrow)
+                found = {name: batch[name] if name in batch.schema.names else column(table, name) for name in columns}
+                typed = {name: _named(_plain(values), classes.get(name)) for name, values in found.items()}
                 strings = {name: values for name, values in typed.items() if _is_text(values.type)}
                 decoded, bad = texts({name: values.cast(pa.large_binary()) for name, values in strings.items()})
                 yield Numbered(path, row, len(batch)).rows({**typed, **decoded}, bad, hashes=hashes)
@@ -97,13 +103,40 @@ class Parquet(Tables):
             with (
                 reading(path),
                 pq.ParquetFile(
-                    self.root / path, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True
+                    self.root / path,
+                    buffer_size=BUFFER,
+                    pre_buffer=False,
+                    page_checksum_verification=True,
+                    coerce_int96_timestamp_unit="us",  # nanoseconds end in 2262
                 ) as file,
             ):
                 yield file
         except pa.ArrowException as error:
-            saw, rule = str(error).splitlines()[0], "a Parquet file must be whole"
+            saw = str(error).splitlines()[0]
+            if FIXED.search(saw):
+                rule = "Arrow reads no missing list in a column of lists of one size"
+                raise Failed(path, saw, rule, "write lists of any length, or fill the missing ones") from None
+            rule = "a Parquet file must be whole, and of types that Arrow reads"
             raise Failed(path, saw, rule, "bring it again, or name it in source.exclude") from None
+
+
+def class_names(schema: pa.Schema) -> dict[str, list[str]]:
+    """Return the names of the classes of columns of whole numbers, in their order, as Hugging Face's datasets note them
+    in the schema; -1 is no class."""
+    noted = (schema.metadata or {}).get(b"huggingface")
+    try:
+        features = json.loads(noted)["info"]["features"] if noted else {}
+        return {name: list(each["names"]) for name, each in features.items() if each.get("_type") == "ClassLabel"}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _named(values: pa.Array, names: list[str] | None) -> pa.Array:
+    """Return whole numbers of classes as the names of these."""
+    if names is None or not pt.is_integer(values.type):
+        return values
+    known = pc.and_(pc.greater_equal(values, 0), pc.less(values, len(names)))
+    return pa.array(names, pa.string()).take(pc.if_else(known, values, None))
 
 
 def _plain(values: pa.Array) -> pa.Array:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     and_,
+    collate,
     column,
     create_engine,
     false,
@@ -70,6 +71,8 @@ class Sql(Source):
         self._files = columns_of_files(config)
         self._url = _url_of(config)
         self._key: ColumnElement[Any] = column(quoted_name(str(config.key), quote=True))
+        if self._url.get_backend_name() == "sqlite":  # whatever collation the column has
+            self._key = collate(self._key, "BINARY")
         self._pieces: list[Piece] = []
 
     @property
@@ -122,6 +125,7 @@ class Sql(Source):
                     rule, remedy = "the key orders the rows, so each has another", "name another column, or correct it"
                     raise Failed("source.key", f"{self._config.key} {before} more than once", rule, remedy)
                 if size >= PIECE_BYTES:
+                    self._check_order(before, row[at])
                     yield begin, size, sha.hexdigest()
                     size, sha = 0, hashlib.sha256()
                 if not size:
@@ -131,6 +135,15 @@ class Sql(Source):
                 size += _size(row)
         if size:
             yield begin, size, sha.hexdigest()
+
+    def _check_order(self, before: Any, key: Any) -> None:
+        """Raise `Failed` where the database takes two keys for equal, which then lie in no range or in two."""
+        with self._connected() as connection:
+            equal = connection.execute(self._select(func.count()).where(self._key == key)).scalar_one()
+        if equal > 1:
+            saw = f"{self._config.key} {before} and {key}, which the database takes for equal"
+            rule, remedy = "the key orders the rows, so each has another", "give the column a binary collation"
+            raise Failed("source.key", saw, rule, remedy)
 
     def _rows(self, batch: list[tuple[Any, ...]]) -> Rows:
         at = self._columns.index(str(self._config.key))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tasks.config import TextFilesSource
-from tasks.data.features import Feature
+from tasks.data.features import Feature, in_order
 from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
 from tasks.data.sources.files import groups
 from tasks.data.sources.row_hashes import hashes_of
@@ -56,7 +56,7 @@ class TextFiles(Source):
         text = {"text": Feature("text", "string")}
         if not self._config.class_folders:
             return text
-        classes = tuple(sorted({_class_of(path) for path in self._paths}))
+        classes = tuple(in_order({_class_of(path) for path in self._paths}))
         return {**text, "label": Feature("label", "int64", role="label", classes=classes)}
 
     def fingerprint(self) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.config.snapshot import SERVED_AS
+from tasks.config.sources.formats import CellFormat
 from tasks.data.features import Feature, of_role
 from tasks.data.reader import FORMAT
 from tasks.data.transforms import CATEGORIES, NUMBERS, Fitted, own_array
@@ -55,14 +56,20 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], sourc
         shared["shape"] = [len(shared["names"])]
         places.append({"column": name, "array": transform.array, "start": start, "stop": shared["shape"][0]})
     _check_shared(arrays)
+    formats = {name: CellFormat.model_validate(form).state() for name, form in source.get("formats", {}).items()}
     inputs = of_role(dict(features), "input")
     labels, targets = of_role(dict(features), "label"), of_role(dict(features), "target")
     description = {
         "format": FORMAT,
         "kind": "table",
         "columns": [
-            {"name": name, "kind": feature.kind, "shape": list(feature.shape) if feature.kind == "number" else []}
-            | ({"file": source["files"][name]} if name in source.get("files", {}) else {})
+            {
+                "name": name,
+                "kind": feature.kind,
+                "shape": list(feature.shape) if feature.kind == "number" else [],
+                **({"format": formats[name]} if name in formats else {}),
+                **({"file": source["files"][name]} if name in source.get("files", {}) else {}),
+            }
             for name, feature in inputs.items()
         ],
         "missing": list(source.get("missing", [])),
