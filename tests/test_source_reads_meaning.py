@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import json
 import sqlite3
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,12 +17,14 @@ import pytest
 from tasks.config.load import validate
 from tasks.config.sources import TextFilesSource
 from tasks.config.sources.tables import CsvSource, ParquetSource, SqlSource
-from tasks.data.features import in_order
-from tasks.data.guess import guess_source
+from tasks.data import cells
+from tasks.data.features import Feature, in_order
+from tasks.data.guess import Choices, guess_source
 from tasks.data.reader import cast
 from tasks.data.sources import open_source
 from tasks.data.sources import sql as sql_module
 from tasks.errors import Failed, Refused
+from tasks.exporting.raw_rows import rows_of
 
 
 def columns_of(config: Any) -> dict[str, list[Any]]:
@@ -45,6 +49,8 @@ def test_times_of_any_century(tmp_path: Path) -> None:
     table = pa.table({"at": pa.array(times, pa.timestamp("us")), "a": [1, 2, 3]})
     pq.write_table(table, path, use_deprecated_int96_timestamps=True)
     assert columns_of(parquet(path, {"at": "time", "a": "number"}))["at"] == times
+    [rows] = rows_of(path, {"at": "time"}, None)
+    assert [row["at"] for row in rows] == times, "in predict, too"
 
 
 def test_classes_have_the_names_that_the_schema_notes(tmp_path: Path) -> None:
@@ -64,6 +70,28 @@ def test_a_column_beside_a_struct_of_its_name_keeps_its_nulls(tmp_path: Path) ->
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"user": [{"age": 1}, {"age": 2}], "user.age": [None, 5], "a": [1, 2]}), path)
     assert columns_of(parquet(path, {"user.age": "number", "a": "number"}))["user.age"] == [None, 5]
+
+
+def test_every_type_of_arrow_is_read_or_ignored_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    columns = {
+        "half": pa.array(np.arange(60, dtype=np.float16)),
+        "map": pa.array([[("k", n)] for n in range(60)], pa.map_(pa.string(), pa.int64())),
+        "took": pa.array(range(60), pa.duration("s")),
+        "clock": pa.array(range(60), pa.time32("s")),
+        "cost": pa.array([Decimal(f"{n}.25") for n in range(60)]),
+        "kind": pa.array(["x", "y"] * 30).dictionary_encode(),
+    }
+    pq.write_table(pa.table(columns), path)
+    guess = guess_source(path)
+    assert guess.columns.types == {"half": "number", "cost": "number", "kind": "category"} | dict.fromkeys(
+        ("map", "took", "clock"), "ignore"
+    )
+    assert "took: ignored, duration[s] is not read" in guess.said
+    half = cells.typed(Feature("number", "float32"), columns["half"], 0)
+    assert half.values.to_pylist() == list(range(60)) and not half.bad
+    with pytest.raises(Refused, match=r"--label: map, map<string, int64.* is not read"):
+        guess_source(path, Choices(label="map"))
 
 
 def test_a_missing_list_among_those_of_one_size_is_named(tmp_path: Path) -> None:

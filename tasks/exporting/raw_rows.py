@@ -104,7 +104,7 @@ def _parquet(path: Path) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        for batch in pq.ParquetFile(path).iter_batches(BATCH):
+        for batch in pq.ParquetFile(path, coerce_int96_timestamp_unit="us").iter_batches(BATCH):
             yield from (dict(_flat(row)) for row in batch.to_pylist())
     except pa.ArrowException as error:
         raise Failed(str(path), str(error).splitlines()[0], "must be a whole Parquet file", "check it") from error

@@ -95,6 +95,8 @@ def look(values: pa.Array, root: Path) -> Column:
     missing, rows = values.null_count, len(values)
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
+    if pt.is_float16(values.type):  # of which Arrow counts no different values
+        values = values.cast(pa.float32())
     if _is_list(values.type):
         return _of_lists(values)
     present = values.drop_null()
