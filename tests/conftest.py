@@ -37,6 +37,7 @@ from tests.support.tiny import CONFIG, write_snapshot
 from tests.support.training import PLAIN, Training
 
 pytest_plugins = ["tests.support.slowest"]
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # a thread that asks the network, and draws random numbers
 
 SHARING = (
     "test_platform_housekeeping.py",
