@@ -58,7 +58,7 @@ class NumberTransform(Transform):
     reads: ClassVar[tuple[str, ...]] = ("number",)
 
     missing: Missing = Missing()
-    """What fills a missing number, and whether the model is told."""
+    """What fills a missing number, and whether the model has an input that says so."""
 
 
 class Standardise(NumberTransform):

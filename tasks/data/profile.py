@@ -36,7 +36,7 @@ FEW = 10
 MANY = 20
 """Different values at least that may name what rows belong to."""
 ONE_OUTCOME = 0.95
-"""Share of rows with the outcome of the first row of their value, from which the value tells it."""
+"""Share of rows with the outcome of the first row of their value, from which the value predicts it."""
 DENSE, ORDERED = 1.5, 0.5
 """Range of whole numbers by their count at most, and association, of a number of rows that are in an order."""
 DIFFERENT, SURE = 0.1, 0.001
@@ -226,7 +226,7 @@ def _suspicions(
 def _of_rows(
     name: str, values: Mapping[str, Values], outcomes: Mapping[str, Values], association: float
 ) -> Iterator[str]:
-    """Yield whether an input names rows, or what rows belong to, and so tells what is predicted."""
+    """Yield whether an input names rows, or what rows belong to, and so predicts the outcome."""
     train, outcome = values[TRAIN], outcomes[TRAIN]
     different, first, which, counts = np.unique(
         train[_present(train)], return_index=True, return_inverse=True, return_counts=True

@@ -73,7 +73,7 @@ class Paired:
         return self._student._p(limit, side), self._hall._p(limit, side)
 
     def _p(self, away: float) -> float:
-        """Return the p-value of a truth that lies `away` from the value, where no unit differs."""
+        """Return the p-value of a truth at the distance `away` from the value, where no unit differs."""
         if away <= 0 or self.units < 2:
             return 1.0
         if not isfinite(self.span):

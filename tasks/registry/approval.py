@@ -177,7 +177,7 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
     """Apply a person's decision to a run that awaits approval, and end the run: registry, audit log, folder.
 
     If the champion of the comparison was replaced since, the version is compared with the present one, also by
-    `promote.gates`, and the gate may fail. Where it cannot be compared with that one, the person is told so first, and
+    `promote.gates`, and the gate may fail. Where it cannot be compared with that one, this is shown first, and
     a second approval releases it. The caller holds the locks of the run and of the registry.
 
     Raises:

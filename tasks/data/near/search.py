@@ -83,7 +83,7 @@ def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progre
     the one with the smallest hash.
 
     Args:
-        progress: is told how many bands of how many are done.
+        progress: is called with how many bands of how many are done.
     """
     joined = _joined(runs, compared, progress)
     near = Near(compared.column, compared.similarity, compared.handling)

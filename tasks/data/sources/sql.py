@@ -137,7 +137,7 @@ class Sql(Source):
             yield begin, size, sha.hexdigest()
 
     def _check_order(self, before: Any, key: Any) -> None:
-        """Raise `Failed` where the database takes two keys for equal, which then lie in no range or in two."""
+        """Raise `Failed` where the database takes two keys for equal, which then are in no range or in two."""
         with self._connected() as connection:
             equal = connection.execute(self._select(func.count()).where(self._key == key)).scalar_one()
         if equal > 1:

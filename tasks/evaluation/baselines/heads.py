@@ -142,7 +142,7 @@ def _beyond(what: str, count: int) -> tuple[str, ...]:
 
 
 def _iterations(models: int) -> int:
-    """Return the iterations of each of so many models that are trained, or classes that are told apart."""
+    """Return the iterations of each of so many models that are trained, or classes that are distinguished."""
     return max(LEAST, min(ITERATIONS, TOGETHER // max(models, 1)))
 
 

@@ -16,7 +16,7 @@ ROWS = 50_000
 COLUMNS = 100
 """Numbers, categories and times that are read, at most: the first ones by name; an array of numbers is several."""
 CATEGORIES = 254
-"""Values of a category that are told apart, at most: the most frequent ones; all others are one more."""
+"""Values of a category that are distinguished, at most: the most frequent ones; all others are one more."""
 MICROSECONDS = 1e6
 
 
