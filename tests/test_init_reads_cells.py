@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.config.sources.formats import CellFormat
+from tasks.config.sources.tables import CsvSource
 from tasks.data import cells
 from tasks.data.features import Feature
 from tasks.data.guess import Choices, guess_source
@@ -223,6 +224,18 @@ def test_rows_of_a_patient_stay_together_and_a_fold_is_no_input(tmp_path: Path) 
     assert "fold: ignored, as it numbers 5 parts" in said and "source.split: fold" in said
     counter = [{"n": 500 + n // 3, "a": n % 7, "y": "ab"[n % 2]} for n in range(300)]
     assert guess_source(table(tmp_path / "counter.csv", counter)).source["group"] == "n"
+
+
+def test_a_target_keeps_its_scale_and_a_key_its_text(tmp_path: Path) -> None:
+    rows = [{"id": f"{n + 1} kg", "size": n % 17, "price": f"${1_700_000_000 + n}.00"} for n in range(200)]
+    guess = guess_source(table(tmp_path / "t.csv", rows))
+    assert guess.source["formats"] == {"price": {"unit": "$"}} and guess.source["targets"] == ["price"]
+    assert (guess.source["key"], guess.columns.types["id"]) == ("id", "category")
+    columns = {"size": "number", "price": "number"}
+    with pytest.raises(ValueError, match="is a target, whose numbers keep their scale"):
+        CsvSource.model_validate(
+            {"path": "t.csv", "columns": columns, "targets": ["price"], "formats": {"price": {"offset": 1.7e9}}}
+        )
 
 
 def test_several_labels_of_a_cell_are_a_task_of_their_own(tmp_path: Path) -> None:

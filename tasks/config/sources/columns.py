@@ -126,6 +126,9 @@ class ColumnsSource(Section):
             if self.columns[name] not in TYPES[form.kind]:
                 rule = f"is of type {self.columns[name]}, and its format is one of {form.kind}"
                 raise Conflict("formats", name, rule, f"set source.columns.{name} to {' or '.join(TYPES[form.kind])}")
+            if form.offset is not None and self.roles.get(name, "input") != "input":
+                rule = f"is a {self.roles[name]}, whose numbers keep their scale"
+                raise Conflict(f"formats.{name}.offset", form.offset, rule, "leave the offset out")
         return self
 
     @model_validator(mode="after")

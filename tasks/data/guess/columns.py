@@ -91,10 +91,10 @@ def guess_columns(
             said.append(f"{name}: {found.types[name]}, {column.why}")
         said += _written(name, column, found)
     if key is not None:
-        found.types[key] = "category" if found.types[key] not in ("number", "text") else found.types[key]
+        found.types[key] = _of_names(columns[key])
         said.append(f"{key}: the key" + (", as every row has another value" if guessed else ""))
     if group is not None:
-        found.types[group] = "category" if found.types[group] not in ("number", "text") else found.types[group]
+        found.types[group] = _of_names(columns[group])
         each = (columns[group].rows - columns[group].missing) / columns[group].distinct
         said.append(
             f"{group}: the group, as {columns[group].distinct:,} values have {each:.1f} rows each: rows of one stay in "
@@ -102,6 +102,12 @@ def guess_columns(
         )
     splits = columns[split].values if split is not None else ()
     return replace(found, splits=splits, said=(*said, *found.said))
+
+
+def _of_names(column: Column) -> str:
+    """Return the type of a key or a group: its cells are names, also where they could be read as numbers."""
+    plain = column.type in ("number", "text") and not column.format and not column.placeholders
+    return column.type if plain else "category"
 
 
 def _written(name: str, column: Column, found: Columns) -> Iterator[str]:

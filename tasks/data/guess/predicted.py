@@ -16,6 +16,8 @@ from tasks.data.kinds import category, number
 from tasks.data.kinds.label import plain_classes
 from tasks.errors import Refused
 
+WRITTEN = ("decimal", "thousands", "unit")
+"""Parts of a format that a target keeps: predictions have its scale, so nothing is subtracted from it."""
 FEW_NAMED = 0.05
 """Share of rows above which `None` is a class, and no missing one."""
 
@@ -36,10 +38,14 @@ def with_predicted(found: Columns, name: str, column: Column, raw: pa.Array, cho
         said = f"{name}: predicted as those of {len(column.items)} labels that apply (multilabel)"
         return replace(found, targets=(name,), labels=dict(column.items), said=(said,))
     if column.type == "number" and not (column.whole and column.distinct <= FEW_CLASSES):
-        if column.format is not None:
-            found.formats[name] = dict(column.format)
-        said = f"{name}: predicted as a number, as it has {column.distinct:,} values (regression)"
-        return replace(found, targets=(name,), said=(said, *([f"{name}: {column.why}"] if column.why else [])))
+        written = {field: value for field, value in (column.format or {}).items() if field in WRITTEN}
+        if written:
+            found.formats[name] = written
+        lines = [f"{name}: predicted as a number, as it has {column.distinct:,} values (regression)"]
+        lines += [f"{name}: {column.why}"] if column.why else []
+        if column.missing:
+            lines.append(f"{name}: missing in {column.missing:,} rows, which are bad (records.bad_budget)")
+        return replace(found, targets=(name,), said=tuple(lines))
     if column.type not in ("number", "category", "text", "time"):
         saw = f"{name}, {column.why or f'of type {column.type}'}"
         raise Refused("--label", saw, "a label is one class a row, a few labels, or a number", "name another column")
