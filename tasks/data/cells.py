@@ -15,8 +15,6 @@ from tasks.data.kinds import Typed, kind_of
 from tasks.data.kinds.label import plain_classes
 from tasks.data.reader.formats import Unreadable, reader_of
 
-LISTS = {"lists", "labels"}
-
 
 def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
     """Return the values of raw cells as the type of a feature, and the rows that do not fit."""

@@ -298,12 +298,6 @@ def _is_list(kind: pa.DataType) -> bool:
     return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
 
 
-def _whole(values: Any) -> bool:
-    numbers = np.asarray(values)
-    present = numbers[~np.isnan(numbers)]
-    return bool(len(present)) and bool((present == np.trunc(present)).all())
-
-
 def payload_kind(payloads: Iterable[bytes]) -> str:
     """Return the type of a column by the first bytes of its values: image, audio, or ignore."""
     heads = [payload[:16] for payload in payloads]

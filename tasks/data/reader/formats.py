@@ -12,7 +12,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -29,6 +29,8 @@ class Format:
 
     kind: ClassVar[str]
     """The name of the form in `transform.json`."""
+    missing: tuple[str, ...] = field(default=(), kw_only=True)
+    """Cells, or numbers, that mean a missing value."""
 
     def read(self, text: str) -> Any:
         """Return a cell as `cast` takes it; raises `Unreadable` where it is of another form."""
@@ -49,7 +51,6 @@ class Plain(Format):
     """Cells as they are, of which some mean a missing value."""
 
     kind: ClassVar[str] = "plain"
-    missing: tuple[str, ...] = ()
 
     def read(self, text: str) -> str:
         return text
@@ -65,7 +66,6 @@ class Dates(Format):
 
     kind: ClassVar[str] = "dates"
     date: str = ""
-    missing: tuple[str, ...] = ()
 
     def read(self, text: str) -> str:
         try:
@@ -143,8 +143,6 @@ class Numbers(Format):
     """What stands before or behind each number, and is left out."""
     offset: float = 0.0
     """Is subtracted from each number, in float64."""
-    missing: tuple[str, ...] = ()
-    """Cells, or numbers, that mean a missing value."""
 
     def read(self, text: str) -> str:
         bare = self._bare(text.strip(BLANKS))
@@ -212,7 +210,6 @@ class Lists(Format):
 
     kind: ClassVar[str] = "lists"
     separator: str = ""
-    missing: tuple[str, ...] = ()
 
     def read(self, text: str) -> list[str]:
         stripped = text.strip(BLANKS)
