@@ -1,6 +1,6 @@
 """How often `evaluate.find_slices` and `evaluate.groups` name something by chance, and how often what is there.
 
-    python -m tests.benchmarks.slices_by_chance [--sets 500]
+    python -m tests.benchmarks.slices_by_chance [--sets 500] [--seed 1]
 
 Data sets of ten columns of two to four values, in which no slice differs; and the same in which a slice of about 15 %
 is worse. Of units half of the columns have one value in each unit. Groups are the values of a column, of units half of
@@ -93,9 +93,11 @@ def differing(frame: pl.DataFrame, damage: Floats, share: bool, unit_of: Units, 
     return any(row.get("beyond_chance", False) for row in made["rows"])
 
 
-def cell(damages: Callable[[Random, int, Units], Floats], count: int, unit_of: Units, share: bool, sets: int) -> str:
+def cell(
+    damages: Callable[[Random, int, Units], Floats], count: int, unit_of: Units, share: bool, sets: int, seed: int
+) -> str:
     """Return the shares of data sets in which something is named: by chance, of a slice that is there, of groups."""
-    random, named = np.random.default_rng(1), np.zeros((sets, 3))
+    random, named = np.random.default_rng(seed), np.zeros((sets, 3))
     for number in range(sets):
         frame = columns_of(random, count, unit_of)
         damage = damages(random, count, unit_of)
@@ -111,16 +113,17 @@ def cell(damages: Callable[[Random, int, Units], Floats], count: int, unit_of: U
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=500)
-    sets = parser.parse_args().sets
+    parser.add_argument("--seed", type=int, default=1)
+    sets, seed = (vars(parser.parse_args())[name] for name in ("sets", "seed"))
     print("| examples | damage | slice by chance | slice that is there | group by chance |")
     print("| --- | --- | --- | --- | --- |")
     for count in (200, 1000):
         for kind in ("even share", "rare share", "normal", "squared Laplace", "exponential"):
-            print(f"| {count} | {kind} | {cell(rows(kind), count, None, 'share' in kind, sets)} |", flush=True)
+            print(f"| {count} | {kind} | {cell(rows(kind), count, None, 'share' in kind, sets, seed)} |", flush=True)
     for number, each in ((30, 30), (30, 7), (100, 10)):
         unit_of = np.repeat(np.arange(number), each)
         for kind in ("even share", "rare share", "normal", "squared", "exponential"):
-            made = cell(units(kind), len(unit_of), unit_of, "share" in kind, sets)
+            made = cell(units(kind), len(unit_of), unit_of, "share" in kind, sets, seed)
             print(f"| {number} units of {each} | {kind} | {made} |", flush=True)
 
 
