@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from tasks.store.files import pretty
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
+
+log = logging.getLogger(__name__)
 
 SPLITS = ("validation", "test")
 SLICES = "slices.npy"
@@ -73,7 +76,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         metrics = intervals(judge.metrics, names, predictions, judge.units)
         if TASKS[task].target is not None:
             metrics |= own_metrics(config, judge.targets, kept[judge.saved], judge.units)
-        undefined = [name for name in names if name not in metrics]
+        if undefined := [name for name in names if name not in metrics]:
+            log.warning("%s of %s: no value, as its examples are too few or of one class", ", ".join(undefined), split)
         if metric in undefined:
             saw, rule = (
                 f"no {metric} of {split}, whose examples are of one class",
