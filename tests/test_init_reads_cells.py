@@ -142,6 +142,9 @@ def test_a_format_says_one_thing(given: dict[str, Any], refused: str) -> None:
 def test_numbers_that_float32_cannot_tell_apart_are_no_copies_and_get_an_offset() -> None:
     seconds = 1_700_000_000 + np.arange(600.0)
     assert fall_together(seconds).sum() == 600 - len(np.unique(seconds.astype(np.float32)))
+    infinite = np.asarray([np.inf, -np.inf, 1e39, np.inf, np.nan, np.nan, 1e40, 7.0, 7.0])
+    assert not fall_together(infinite).any(), "equal numbers are copies, and those beyond float32 are refused"
+    assert fall_together(np.empty(0)).tolist() == []
     column = look(pa.array(seconds), Path())
     assert column.format == {"offset": 1_700_000_000.0}
     [worry] = column.worries

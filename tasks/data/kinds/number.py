@@ -71,12 +71,12 @@ def _exact(raw: pa.Array, numbers: NDArray[np.float64]) -> list[Encoded]:
 
 
 def fall_together(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which numbers are as float32 what a smaller one of them is, bool [n]."""
+    """Return which numbers are as float32 what a smaller one of them is, bool [n]; no number beyond float32 is."""
     order = np.argsort(numbers, kind="stable")
     with np.errstate(over="ignore"):
         ordered, rounded = numbers[order], numbers[order].astype(np.float32)
-    differs = np.diff(ordered, prepend=np.nan) != 0
-    same = np.concatenate(([False], rounded[1:] == rounded[:-1]))
+    differs = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(order)]
+    same = np.concatenate(([False], (rounded[1:] == rounded[:-1]) & np.isfinite(rounded[1:])))[: len(order)]
     among = np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))  # the first row of each number
     together = np.zeros(len(numbers), np.bool_)
     together[order] = (differs & same)[among]
