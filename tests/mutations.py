@@ -439,12 +439,12 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/columns.py",
+        "tasks/data/guess/candidates.py",
         (
-            '        if SPLITS.fullmatch(_last(name)) and not column.missing and "train" in '
+            '        if SPLITS.fullmatch(last_part(name)) and not column.missing and "train" in '
             "{USUAL_NAMES.get(v) for v in values}:\n"
         ),
-        '        if SPLITS.fullmatch(_last(name)) and "train" in {USUAL_NAMES.get(v) for v in values}:\n',
+        '        if SPLITS.fullmatch(last_part(name)) and "train" in {USUAL_NAMES.get(v) for v in values}:\n',
         "test_init_reads_heads.py::test_a_column_is_the_splits_where_every_row_has_one",
         (
             "init takes a column `split` that is empty in some rows as the splits, and convert then "
@@ -2849,11 +2849,11 @@ SECOND = [
     Mutation(
         "tasks/data/guess/splits.py",
         (
-            '    found = choose(deciding_hashes(source, train), [{"train": 1 - share, "validation": share}]) if'
+            '    found = choose(examples_of(source, train), [{"train": 1 - share, "validation": share}]) if'
             " few else (None, 0)\n"
         ),
         (
-            '    found = choose(deciding_hashes(source), [{"train": 1 - share, "validation": share}]) if'
+            '    found = choose(examples_of(source), [{"train": 1 - share, "validation": share}]) if'
             " few else (None, 0)\n"
         ),
         "test_init_guesses.py test_init_sources.py test_init_tables.py test_init_presets.py",

@@ -25,9 +25,10 @@ from tasks.data.guess.splits import (
     FEW_EXAMPLES,
     FEW_TEXTS,
     SHARES,
+    Drawn,
     Splits,
     choose,
-    deciding_hashes,
+    examples_of,
     keep_splits,
     shares_of_text,
 )
@@ -92,7 +93,7 @@ def test_roles_are_those_of_names_and_values() -> None:
     assert found.types["constant"] == found.types["empty"] == "ignore" and found.classes == {"a": 30, "b": 30}
     assert any("constant: ignored, as all its values are equal" in line for line in found.said)
     repeated = guess(id=["r0"] * 2 + [f"r{n}" for n in range(58)], size=SIZES, label=["a", "b"] * 30)
-    assert repeated.key is None and repeated.types["id"] == "ignore", "nearly every row has another value"
+    assert (repeated.key, repeated.group) == (None, "id"), "the two rows of r0 belong together"
     missing = guess(id=[None, *[f"r{n}" for n in range(59)]], size=SIZES, label=["a", "b"] * 30)
     assert missing.key is None
 
@@ -198,16 +199,31 @@ def test_a_seed_is_taken_with_which_every_split_is_large_enough() -> None:
     seeds = []
     for start in range(0, 600, 60):
         hashes = digests([str(number).encode() for number in range(start, start + 60)])[:, 0]
-        shares, seed = choose(hashes, SHARES) or ({}, -1)
+        shares, seed = choose(Drawn(hashes), SHARES) or ({}, -1)
         seeds.append(seed)
         filled = [np.bincount(split_numbers(hashes, shares, each), minlength=3)[[0, 2]] for each in range(seed + 1)]
         assert shares == SHARES[0] and (filled[-1] >= 6).all(), "6 of test and 6 of validation"
         assert all((each < 6).any() for each in filled[:-1]), "the first such seed"
     assert any(seeds)
-    assert choose(HASHES[:2], SHARES) is None and choose(HASHES[:3], SHARES) is not None
-    assert choose(np.repeat(HASHES[:1], 50), SHARES) is None, "of one content"
+    assert choose(Drawn(HASHES[:2]), SHARES) is None and choose(Drawn(HASHES[:3]), SHARES) is not None
+    assert choose(Drawn(np.repeat(HASHES[:1], 50)), SHARES) is None, "of one content"
     many = digests([str(number).encode() for number in range(FEW_EXAMPLES)])[:, 0]
-    assert choose(many, SHARES) == (SHARES[0], 0)
+    assert choose(Drawn(many), SHARES) == (SHARES[0], 0)
+
+
+def test_the_seed_has_most_classes_in_every_split() -> None:
+    """Of four rows of a class test has none with the first seed of large splits."""
+    labels = np.asarray([1] * 4 + [0] * 56)
+    chosen = choose(Drawn(HASHES, labels), SHARES)
+    assert chosen is not None and chosen != choose(Drawn(HASHES), SHARES)
+    splits = split_numbers(HASHES, *chosen)
+    assert all(len(np.unique(labels[splits == split])) == 2 for split in range(3))
+    assert (np.bincount(splits)[[0, 2]] >= 6).all(), "and none is too small"
+    labels[:4] = [1, 1, -1, -1]
+    chosen = choose(Drawn(HASHES, labels), SHARES)
+    assert chosen is not None
+    splits = split_numbers(HASHES, *chosen)
+    assert len({(split, label) for split, label in zip(splits, labels, strict=True) if label >= 0}) == 5, "two of three"
 
 
 def test_of_much_text_a_smaller_share_is_held_out() -> None:
@@ -245,9 +261,9 @@ def test_of_few_examples_in_train_the_seed_leaves_some_for_validation(first: int
     kept = keep_splits(source, ("train", "test"), 200)
     assert kept is not None
     shares = {"train": 1 - RecordsConfig().validation_share, "validation": RecordsConfig().validation_share}
-    contents = deciding_hashes(source, ["train"])
-    assert len(contents) == 10 and choose(contents, [shares]) == (shares, kept.seed)
-    assert np.bincount(split_numbers(contents, shares, kept.seed), minlength=2).all()
+    drawn = examples_of(source, ["train"])
+    assert len(drawn.hashes) == 10 and choose(drawn, [shares]) == (shares, kept.seed)
+    assert np.bincount(split_numbers(drawn.hashes, shares, kept.seed), minlength=2).all()
 
 
 @pytest.mark.parametrize(

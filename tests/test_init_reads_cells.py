@@ -15,11 +15,14 @@ from tasks.config.sources.tables import CsvSource
 from tasks.data import cells
 from tasks.data.features import Feature
 from tasks.data.guess import Choices, guess_source
+from tasks.data.guess.codes import disorder
 from tasks.data.guess.column import look
 from tasks.data.kinds.number import fall_together
 from tasks.data.reader import cast
 from tasks.data.reader.formats import Dates, Lists, Numbers
+from tasks.data.sources import open_source
 from tasks.errors import Refused
+from tasks.exporting import raw_csv
 
 NUMBER, TIME = Feature("number", "float32"), Feature("time", "int64")
 
@@ -259,12 +262,145 @@ def test_several_labels_of_a_cell_are_a_task_of_their_own(tmp_path: Path) -> Non
     assert typed.bad == {2: "missing", 3: "'other' is none of source.classes"}
 
 
-def test_codes_are_categories_by_their_name_or_where_the_label_is_not_on_a_line(tmp_path: Path) -> None:
+def test_columns_of_0_and_1_beside_a_text_are_labels_that_apply_together(tmp_path: Path) -> None:
     rows = [
-        {"pain_type": n % 4, "part": n % 6, "rooms": n % 5, "level": n * 7 % 13, "label": "ab"[int(n % 6 in (1, 4))]}
+        {"comment": f"some words about comment {n} and more", "rude": n % 3 // 2, "threat": n % 7 // 6, "odd": n % 2}
+        for n in range(120)
+    ]
+    guess = guess_source(table(tmp_path / "comments.csv", rows))
+    assert guess.task == "multilabel" and guess.source["targets"] == ["rude", "threat", "odd"]
+    assert guess.columns.inputs == ["comment"] and "classes" not in guess.source
+    assert "rude, threat, odd: predicted as labels that are there or not (multilabel)" in guess.said
+    numbers = [{**row, "comment": n % 17} for n, row in enumerate(rows)]
+    guess = guess_source(table(tmp_path / "numbers.csv", numbers))
+    assert guess.source["label"] == "odd" and guess.columns.inputs == ["comment", "rude", "threat"]
+    offer = "rude, threat, odd: if they are labels that apply together, source.targets: [rude, threat, odd]"
+    assert f"{offer} and task: multilabel" in guess.said
+    one = [
+        {"comment": row["comment"], **{name: int(n % 3 == k) for k, name in enumerate("abc")}}
+        for n, row in enumerate(rows)
+    ]
+    assert guess_source(table(tmp_path / "one.csv", one)).task == "classification", "one class a row"
+    named = [{**row, "label": n % 2} for n, row in enumerate(rows)]
+    assert guess_source(table(tmp_path / "named.csv", named)).source["label"] == "label"
+
+
+def test_whole_numbers_are_codes_where_their_name_their_few_values_or_the_label_say_so(tmp_path: Path) -> None:
+    """A label that rises and falls with numbers tells codes; one that rises in steps, however unevenly, does not."""
+    grades = np.random.default_rng(0).integers(0, 10, 600).tolist()
+    rare = [0] * 300 + [1] * 180 + [2] * 90 + [3] * 30
+    rows = [
+        {
+            "pain_type": n % 9,
+            "part": n % 9 + 3,
+            "grade": grades[n] + 2,
+            "rooms": n % 5,
+            "smoker": n // 2 % 2,
+            "stage": n * 7 % 4 + 1,
+            "slope": (3, 6, 7)[n // 5 % 3],
+            "falls": rare[n * 7 % 600],
+            "depth": n * 7 % 13,
+            "month": n // 13 % 12 + 1,
+            "label": "ab"[int(n % 9 in (1, 4, 7) or grades[n] > 6)],
+        }
         for n in range(600)
     ]
     guess = guess_source(table(tmp_path / "codes.csv", rows))
-    types = guess.columns.types
-    assert (types["pain_type"], types["part"]) == ("category", "category")
-    assert (types["rooms"], types["level"]) == ("number", "number")
+    said = {line.partition(": ")[0]: line.partition(": ")[2] for line in guess.said}
+    assert said["part"].startswith("category, as what is predicted neither rises nor falls with its 9 whole numbers (p")
+    assert said["pain_type"] == "category, as its name says that its 9 whole numbers are codes"
+    assert said["month"] == "category, as its name says that its 12 whole numbers are codes"
+    assert said["smoker"] == "category, as it has 2 values, 0 and 1"
+    assert said["slope"] == "category, as it has 3 values, 3 and 6 and 7"
+    assert said["stage"] == "category, as its whole numbers are the 4 from 1 to 4"
+    numbers = [name for name, kind in guess.columns.types.items() if kind == "number"]
+    assert numbers == ["grade", "rooms", "falls", "depth"]
+
+
+def test_means_that_rise_or_fall_have_an_order() -> None:
+    """Of the hypothesis that they do, p is small for others only; one of few rows is never sure."""
+    drawn = np.random.default_rng(0)
+    x = np.repeat(np.arange(6.0), 200)
+    rising = np.repeat([0, 0, 0, 0.1, 2.0, 2.1], 200) + drawn.normal(size=1200)
+    falls = np.repeat([0, 2, 0, 0.1, 2.0, 0], 200) + drawn.normal(size=1200)
+    assert disorder(x, [rising]) > 0.01 < disorder(x, [-rising]) and disorder(x, [falls]) < 1e-9
+    assert disorder(x, [rising, falls]) == pytest.approx(2 * disorder(x, [falls])), "of several the smallest, times two"
+    assert disorder(x[:17], [falls[:17]]) == 1 == disorder(np.arange(17.0), [np.arange(17.0) % 3]), "nothing to compare"
+    assert disorder(x, [np.where(x == 2, 5.0, x)]) == 0, "without any noise"
+    level = [disorder(x[::20], [drawn.normal(size=60)]) < 0.05 for _ in range(400)]
+    assert sum(level) <= 0.07 * 400, "no more often than it says where nothing rises or falls"
+
+
+def test_ids_that_repeat_are_the_group_or_no_input(tmp_path: Path) -> None:
+    rows = [
+        {"subject_id": n // 2 if n < 20 else n, "item_id": n * 7919 % 1500, "x": n % 17, "label": "ab"[n % 2]}
+        for n in range(2000)
+    ]
+    guess = guess_source(table(tmp_path / "ids.csv", rows))
+    assert guess.source["group"] == "subject_id" and guess.columns.inputs == ["x"]
+    assert "item_id: ignored, as its 1,500 numbers name things, and measure nothing" in guess.said
+    trend = [{"trend": n // 60, "x": n % 17, "label": "ab"[n % 2]} for n in range(1500)]
+    assert "group" not in guess_source(table(tmp_path / "trend.csv", trend)).source, "sixty rows each: a month, say"
+
+
+def test_numbers_are_classes_where_each_has_some_rows(tmp_path: Path) -> None:
+    rows = [{"x": n % 17, "visits": n * n % 11 if n else 40} for n in range(90)]
+    guess = guess_source(table(tmp_path / "visits.csv", rows), Choices(label="visits"))
+    assert guess.source["targets"] == ["visits"], "seven values, one of them in one row"
+    guess = guess_source(table(tmp_path / "visits.csv", rows[1:]), Choices(label="visits"))
+    assert guess.source["label"] == "visits" and list(guess.counts) == ["0", "1", "3", "4", "5", "9"]
+    gone = [{"x": n % 17, "damage": "NA" if n == 7 else n % 3} for n in range(90)]
+    guess = guess_source(table(tmp_path / "gone.csv", gone))
+    assert list(guess.counts) == ["0", "1", "2"], "among numbers NA is no class"
+
+
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
+    """As R and pandas write the numbers of rows."""
+    path = tmp_path / "rows.csv"
+    path.write_text('"","x",,"label"\n' + "".join(f'"{n + 1}",{n % 7},,{"ab"[n % 2]}\n' for n in range(60)))
+    guess = guess_source(path)
+    assert guess.source["key"] == "column0" and guess.columns.inputs == ["x"]
+    assert "a column without a name is called by its place, from 0: column0, column2" in guess.said
+    source = open_source(CsvSource.model_validate(guess.source))
+    source.fingerprint()
+    [rows] = [rows for piece in source.pieces() for rows in source.read(piece)]
+    assert rows.columns["column0"].to_pylist()[:2] == ["1", "2"]
+    [first, *_] = raw_csv.rows(path, ["x"], None)
+    assert first == {"column0": "1", "x": "0", "column2": "", "label": "a"}
+    path.write_text("column1,,y\n" + "".join(f"{n},{n},{n % 2}\n" for n in range(60)))
+    with pytest.raises(Refused, match="'column1' more than once"):
+        guess_source(path)
+
+
+@pytest.mark.parametrize(
+    ("written", "form", "read"),
+    [
+        ("Sat Jul 02 10:36:00 2016", "%a %b %d %H:%M:%S %Y", "2016-07-02T10:36:00"),
+        ("Sat Jul 02 10:36:00 +0200 2016", "%a %b %d %H:%M:%S %z %Y", "2016-07-02T10:36:00+02:00"),
+        ("02/Jul/2016:10:36:00 +0000", "%d/%b/%Y:%H:%M:%S %z", "2016-07-02T10:36:00+00:00"),
+        ("20160702103600", "%Y%m%d%H%M%S", "2016-07-02T10:36:00"),
+    ],
+)
+def test_moments_of_logs(written: str, form: str, read: str) -> None:
+    column = look(pa.array([written]), Path())
+    assert (column.type, column.format) == ("time", {"date": form})
+    assert Dates(form).read(written) == read
+    assert look(pa.array(["2016111213"]), Path()).type == "number", "ten digits are no time"
+    assert look(pa.array(["10am", "3pm"]), Path()).format == {"date": "%I%p"}
+
+
+def test_a_time_offers_to_split_by_it(tmp_path: Path) -> None:
+    rows = [{"day": f"{n % 28 + 1:02d}.{n // 28 % 12 + 1:02d}.2020", "x": n % 7, "y": "ab"[n % 2]} for n in range(300)]
+    path = table(tmp_path / "days.csv", rows)
+    [offer] = [line for line in guess_source(path).said if "records.split_times" in line]
+    assert offer == (
+        "day: a time; if later rows are to be predicted from earlier ones, split by it: source.time: day, "
+        "records.splits: time, records.split_times: {validation: 2020-09-17, test: 2020-10-19}, and no shares"
+    )
+    clock = [{"at": f"{n % 24:02d}:{n % 60:02d}", "x": n % 7, "y": "ab"[n % 2]} for n in range(300)]
+    assert not any("split_times" in line for line in guess_source(table(tmp_path / "clock.csv", clock)).said)
+
+
+def test_fractions_are_no_lists() -> None:
+    sizes = pa.array([f"{195 - 10 * (n % 5)}/{60 + 5 * (n % 3)}" for n in range(60)])
+    assert look(sizes, Path()).type == "category"

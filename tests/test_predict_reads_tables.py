@@ -17,7 +17,7 @@ from tasks.config import CsvSource, RecordsConfig, TableSnapshot
 from tasks.config.base import identity
 from tasks.data import records, snapshots
 from tasks.data.features import Feature
-from tasks.data.guess.splits import choose, deciding_hashes
+from tasks.data.guess.splits import choose, examples_of
 from tasks.data.reader import Unusable
 from tasks.errors import Failed
 from tasks.exporting import raw_csv
@@ -63,7 +63,7 @@ def trained(
     written(tmp_path / "table.csv", ROWS * 20, source, names)
     bench = workbench_at(tmp_path / "records")
     shares = {"train": 0.6, "validation": 0.2, "test": 0.2}
-    drawn = choose(deciding_hashes(source.model_dump()), [shares])  # three rows are all that there is
+    drawn = choose(examples_of(source.model_dump()), [shares])  # three rows are all that there is
     assert drawn is not None
     config = RecordsConfig(splits=shares, split_seed=drawn[1])
     made = publish(Records, bench, records.build(bench, source, config))

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tasks.data.guess.found import Choices, Guess, name_of
+from tasks.data.guess.predicted import is_binary, with_several
 from tasks.data.guess.roles import Columns
 from tasks.data.guess.samples import Sample, kind_of_file, sample_files
 from tasks.data.guess.tables import describe, guess_rows, guess_table, section
@@ -49,8 +49,7 @@ def guess_beside(sample: Sample, choices: Choices) -> Guess:
         return guess_table(sample, choices)
     columns = _with_files(guess_rows(sample, choices), named, sample, choices)
     patterns = {} if named.pattern == CELL else {"files": {named.column: named.pattern}}
-    guess = describe(sample, columns, {**section(sample, columns), **patterns})
-    return replace(guess, task="multilabel") if len(columns.targets) > 1 else guess
+    return describe(sample, columns, {**section(sample, columns), **patterns})
 
 
 def table_of(root: Path, names: list[str]) -> Sample | None:
@@ -123,14 +122,8 @@ def _with_files(columns: Columns, named: Named, sample: Sample, choices: Choices
     key = None if columns.key == name else columns.key
     found = replace(columns, types=types, key=key, said=tuple(said))
     others = [each for each in columns.types if each not in (name, key, columns.split)]
-    if choices.label is None and len(others) > 1 and all(_is_binary(sample.columns.get(each)) for each in others):
+    read = [sample.columns[each] for each in others if each in sample.columns]
+    if choices.label is None and 1 < len(others) == len(read) and all(map(is_binary, read)):
         kept = [line for line in said if not line.startswith(tuple(f"{each}: " for each in others))]
-        kept.append(f"{', '.join(others)}: predicted as labels that are there or not (multilabel)")
-        types |= dict.fromkeys(others, "number")
-        return replace(found, types=types, label=None, classes={}, targets=tuple(others), said=tuple(kept))
+        return with_several(replace(found, label=None, classes={}, said=tuple(kept)), others)
     return found
-
-
-def _is_binary(values: Any) -> bool:
-    """Return whether a column has 0 and 1, and nothing else."""
-    return values is not None and {str(value) for value in values.unique().to_pylist()} == {"0", "1"}

@@ -33,6 +33,7 @@ PLACEHOLDERS = 5
 """Different cells at most that stand for a missing value among others of one form."""
 MOSTLY = 3
 """Times as many different values as placeholders that the others are, at least."""
+DIGITS_OF_DATE = re.compile(r"(19|20)\d{6}(\d{6})?")
 LEADING_ZERO = re.compile(r"0\d+")
 REPEATED = 3
 """Rows at least of a number that may mean a missing value."""
@@ -219,7 +220,7 @@ def _of_one_form(texts: Sequence[str]) -> Column | None:
         if any(map(LEADING_ZERO.fullmatch, texts)):
             zeros = next(text for text in texts if LEADING_ZERO.fullmatch(text))
             return Column("category", 0, 0, 0, why=f"as {zeros} begins with 0, which a number does not")
-        if (dates := Dates.recognise(texts)) and all(text.startswith(("19", "20")) for text in texts):
+        if all(map(DIGITS_OF_DATE.fullmatch, texts)) and (dates := Dates.recognise(texts)):
             return _of_dates(dates, texts)
         return Column("number", 0, 0, 0)
     if not time.typed(TIME, pa.array(texts, pa.string()), 0).bad:

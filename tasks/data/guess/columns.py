@@ -8,32 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
-from tasks.config.records import USUAL_NAMES
 from tasks.data.features import KEY
-from tasks.data.guess.codes import codes
-from tasks.data.guess.column import FEW_CLASSES, NUMBER, Column, look
-from tasks.data.guess.predicted import outcomes_of, with_predicted
+from tasks.data.guess import candidates
+from tasks.data.guess.candidates import IDS, KEYS, SPLITS, last_part
+from tasks.data.guess.codes import MOST_CODES, codes
+from tasks.data.guess.column import FEW_CLASSES, Column, look
+from tasks.data.guess.predicted import outcomes_of, with_predicted, with_several
 from tasks.data.guess.roles import Columns
 from tasks.data.guess.tags import Tagged, tagged
-from tasks.data.kinds import number
 
-LABELS = re.compile(
-    r"(class|cls|label|target|y|outcome|category|species|diagnosis|survived|churn|price|score|rating)", re.I
-)
-"""Names by which a column is what is predicted."""
-KEYS = re.compile(r"(.*[_ ])?(id|key|uuid|index|no|nr|number)|(?-i:.*[a-z]I[dD])|file_?name|unnamed.*|", re.I)
-"""Names by which a column of different values is the key."""
-GROUPS = re.compile(
-    r"(.*[_ ])?(id|key|uuid)|(?-i:.*[a-z]I[dD])|(.*[_ ])?(patient|subject|user|customer|client|person|case|visit|"
-    r"session|household|student|player|speaker|writer|author|site|device|machine|vehicle)(_?(id|no|nr|number|code))?",
-    re.I,
-)
-"""Names by which a column of values that repeat names what rows belong to."""
-SPLITS = re.compile(r"splits?|subset|folds?|cv|partition", re.I)
-"""Names by which a column of few values is the split, or the number of a part of a cross-validation."""
 OF_FILES = re.compile(
     r"height|width|depth|channels|colou?r_?space|format|encoding|file_?name|sha\d+|md5|size|rate", re.I
 )
@@ -41,12 +26,9 @@ OF_FILES = re.compile(
 
 NEARLY_ALL = 0.9
 """Share of different values from which a column names its rows."""
-FEW_GROUPS = 10
-"""Groups at least of which splits can be made."""
 FOLDS = 20
-REPEATED = 1.5
-"""Rows of a group on average, at least."""
-MAX_CLASSES = 1000
+MANY = 3
+"""Columns of 0 and 1 at the end from which they may be labels of a table."""
 FEW_MISSING = 0.05
 """Share of missing, or of other, cells from which it may matter which they are."""
 
@@ -63,33 +45,18 @@ def guess_columns(
         Refused: the chosen label has no classes.
     """
     columns = {name: look(values, root) for name, values in sample.items()}
-    guessed = None if key else _key(columns, label)
+    guessed = None if key else candidates.key(columns, label)
     key = key or guessed
     if words := tagged(sample, label):
         return _of_words(columns, words, key)
-    split = _split({name: column for name, column in columns.items() if name not in (key, label)})
-    group = _group({name: column for name, column in columns.items() if name not in (key, label, split)}, sample)
-    roles = (key, split, group)
-    predicted = label or _predicted({name: column for name, column in columns.items() if name not in roles})
-    found = Columns({name: column.type for name, column in columns.items()}, key, group=group, split=split)
-    if predicted is not None:
-        found = with_predicted(found, predicted, columns[predicted], sample[predicted], label is not None)
-    said, outcomes = list[str](), outcomes_of(found, sample)
-    beside = [name for name, column in columns.items() if column.type in ("image", "audio")]
-    for name, column in columns.items():
-        if name in (*roles, predicted):
-            continue
-        if reason := _useless(name, column) or (_describes(name, column, beside) if beside else ""):
-            found.types[name] = "ignore"
-            also = f"; {column.why}" if column.type == "category" and column.why else ""
-            said.append(f"{name}: ignored, {reason}{also}")
-            continue
-        if reason := codes(_last(name), column, sample[name], outcomes):
-            found.types[name] = "category"
-            column = replace(column, type="category", why=reason)
-        if column.why:
-            said.append(f"{name}: {found.types[name]}, {column.why}")
-        said += _written(name, column, found)
+    free = {name: column for name, column in columns.items() if name not in (key, label)}
+    split = candidates.split(free)
+    group = candidates.group({name: column for name, column in free.items() if name != split}, sample)
+    types = {name: column.type for name, column in columns.items()}
+    found = Columns(types, key, group=group, split=split, splits=columns[split].values if split is not None else ())
+    found = _predicted(found, columns, sample, label)
+    inputs = [name for name in columns if name not in (key, group, split, found.label, *found.targets)]
+    said = [*_of_inputs(found, {name: columns[name] for name in inputs}, sample)]
     if key is not None:
         found.types[key] = _of_names(columns[key])
         said.append(f"{key}: the key" + (", as every row has another value" if guessed else ""))
@@ -100,8 +67,43 @@ def guess_columns(
             f"{group}: the group, as {columns[group].distinct:,} values have {each:.1f} rows each: rows of one stay in "
             "one split, and it is no input"
         )
-    splits = columns[split].values if split is not None else ()
-    return replace(found, splits=splits, said=(*said, *found.said))
+    return replace(found, said=(*said, *found.said))
+
+
+def _predicted(
+    found: Columns, columns: Mapping[str, Column], sample: Mapping[str, pa.Array], label: str | None
+) -> Columns:
+    """Return columns with what is predicted: the label that was chosen, labels beside a text or a file, or a column."""
+    others = {name: column for name, column in columns.items() if name not in (found.key, found.group, found.split)}
+    several = () if label else candidates.several(others, sample)
+    if several and {"text", "image", "audio"} & {column.type for column in others.values()}:
+        return with_several(found, several)
+    if (name := label or candidates.predicted(others)) is None:
+        return found
+    found = with_predicted(found, name, columns[name], sample[name], label is not None)
+    if len(several) < MANY:
+        return found
+    listed = ", ".join(several)
+    offer = f"{listed}: if they are labels that apply together, source.targets: [{listed}] and task: multilabel"
+    return replace(found, said=(*found.said, offer))
+
+
+def _of_inputs(found: Columns, columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> Iterator[str]:
+    """Yield what is said of the columns without a role, and write their types into what was found."""
+    outcomes = outcomes_of(found, sample)
+    beside = [name for name, column in columns.items() if column.type in ("image", "audio")]
+    for name, column in columns.items():
+        if reason := _useless(name, column) or (_describes(name, column, beside) if beside else ""):
+            found.types[name] = "ignore"
+            also = f"; {column.why}" if column.type == "category" and column.why else ""
+            yield f"{name}: ignored, {reason}{also}"
+            continue
+        if reason := codes(last_part(name), column, sample[name], outcomes):
+            found.types[name] = "category"
+            column = replace(column, type="category", why=reason)
+        if column.why:
+            yield f"{name}: {found.types[name]}, {column.why}"
+        yield from _written(name, column, found)
 
 
 def _of_names(column: Column) -> str:
@@ -127,7 +129,7 @@ def _written(name: str, column: Column, found: Columns) -> Iterator[str]:
 
 def _of_words(columns: Mapping[str, Column], words: Tagged, key: str | None) -> Columns:
     """Return words and their tags, which a model of sequences reads, the key and the split; others are ignored."""
-    split = _split({name: column for name, column in columns.items() if name != key})
+    split = candidates.split({name: column for name, column in columns.items() if name != key})
     roles = {words.words: "words", words.tags: "tags", **{name: "category" for name in (key, split) if name}}
     types = {name: roles.get(name, "ignore") for name in columns}
     said = [f"{words.tags}: a tag for each of {words.words}, one of {len(words.classes)} classes (tagging)"]
@@ -144,72 +146,10 @@ def _of_words(columns: Mapping[str, Column], words: Tagged, key: str | None) -> 
     return replace(found, tagged=words)
 
 
-def _last(name: str) -> str:
-    """Return the last part of the name of a nested column."""
-    return re.split(r"[/.]", name.strip())[-1]
-
-
-def _group(columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> str | None:
-    """Return the first column whose values repeat and name what rows belong to, by its name or as a counter."""
-    for name, column in columns.items():
-        there = column.rows - column.missing
-        repeats = column.distinct >= FEW_GROUPS and REPEATED * column.distinct <= there and not column.missing
-        countable = column.type in ("category", "text") or (column.type == "number" and column.whole)
-        if repeats and countable and (GROUPS.fullmatch(_last(name)) or _counts_up(column, sample[name])):
-            return name
-    return None
-
-
-def _counts_up(column: Column, raw: pa.Array) -> bool:
-    """Return whether whole numbers count groups of rows that follow each other: 1000, 1000, 1001, 1001, 1001, 1002."""
-    if column.type != "number" or column.distinct <= FEW_CLASSES:
-        return False
-    numbers = np.asarray(number.typed(NUMBER, raw, 0).values, np.float64)
-    steps = np.diff(numbers)
-    years = bool((numbers >= 1900).all() and (numbers <= 2100).all())
-    return not years and bool(np.isin(steps, (0, 1)).all())
-
-
-def _split(columns: Mapping[str, Column]) -> str | None:
-    """Return the column whose values are splits, train among them."""
-    for name, column in columns.items():
-        values = {value.lower() for value in column.values}
-        if SPLITS.fullmatch(_last(name)) and not column.missing and "train" in {USUAL_NAMES.get(v) for v in values}:
-            return name if len(values) > 1 and values <= USUAL_NAMES.keys() else None
-    return None
-
-
 def _describes(name: str, column: Column, beside: list[str]) -> str:
     """Return why a column beside files is no input; empty where it may be one."""
-    described = column.type in ("number", "category") and OF_FILES.fullmatch(_last(name))
+    described = column.type in ("number", "category") and OF_FILES.fullmatch(last_part(name))
     return f"as it describes {', '.join(beside)}" if described else ""
-
-
-def _key(columns: Mapping[str, Column], label: str | None) -> str | None:
-    """Return the first column of different values that is called like a key."""
-    for name, column in columns.items():
-        if name == label:
-            continue
-        countable = column.type in ("category", "text") or (column.type == "number" and column.whole)
-        if column.unique and countable and column.rows > 1 and KEYS.fullmatch(_last(name)):
-            return name
-    return None
-
-
-def _predicted(columns: Mapping[str, Column]) -> str | None:
-    """Return the column that is called like a label or target, else the last one that can be predicted."""
-
-    def fits(column: Column) -> bool:
-        if column.items and len(column.items) > 1:
-            return True
-        few = column.type == "category" and 2 <= column.distinct <= min(MAX_CLASSES, max(2, column.rows // 4))
-        return few or (column.type == "number" and column.distinct > 1)
-
-    named = [name for name in columns if LABELS.fullmatch(_last(name)) and fits(columns[name])]
-    if named:
-        return named[-1]
-    last = list(columns)[-1] if columns else None
-    return last if last is not None and fits(columns[last]) else None
 
 
 def _useless(name: str, column: Column) -> str:
@@ -224,7 +164,7 @@ def _useless(name: str, column: Column) -> str:
         return "as all its values are equal"
     if column.distinct == 1 and not FEW_MISSING <= column.missing / column.rows <= 1 - FEW_MISSING:
         return f"as its values are equal, but for {column.missing:,} missing ones"
-    if SPLITS.fullmatch(_last(name)) and column.type == "number" and column.whole and column.distinct <= FOLDS:
+    if SPLITS.fullmatch(last_part(name)) and column.type == "number" and column.whole and column.distinct <= FOLDS:
         return (
             f"as it numbers {column.distinct} parts; to split by them, make it a category, source.split: {name}, and "
             "records.splits: official with records.official"
@@ -236,6 +176,8 @@ def _useless(name: str, column: Column) -> str:
     many = column.distinct > NEARLY_ALL * (column.rows - column.missing)
     if column.type == "category" and column.rows > FEW_CLASSES and many:
         return "as nearly every row has another value"
-    if column.unique and KEYS.fullmatch(_last(name)):
+    if column.unique and KEYS.fullmatch(last_part(name)):
         return "as it only numbers the rows"
+    if IDS.fullmatch(last_part(name)) and column.type == "number" and column.whole and column.distinct > MOST_CODES:
+        return f"as its {column.distinct:,} numbers name things, and measure nothing"
     return ""

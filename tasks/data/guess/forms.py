@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.data.reader.values import NUMBER
+from tasks.data.sources.columns import named_by_place
 from tasks.data.sources.streams import open_stream
 from tasks.errors import Refused
 
@@ -88,6 +89,9 @@ def csv(path: Path) -> Form:
         said.append(
             f"the first line is taken for names, also {numbered[0]!r}; if it is a row, list names as source.header"
         )
+    elif unnamed := [place for place, name in enumerate(names) if not name.strip()]:
+        names = named_by_place(names)
+        said.append(f"a column without a name is called by its place, from 0: {', '.join(names[i] for i in unnamed)}")
     return Form(dict.fromkeys(names, "text"), found, said=tuple(said))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from tasks.data.features import in_order
@@ -18,6 +19,8 @@ from tasks.errors import Refused
 
 WRITTEN = ("decimal", "thousands", "unit")
 """Parts of a format that a target keeps: predictions have its scale, so nothing is subtracted from it."""
+FEW_NUMBERS, OF_CLASS = 5, 3
+"""Different numbers at most that are classes, and rows of each, at least, of more."""
 FEW_NAMED = 0.05
 """Share of rows above which `None` is a class, and no missing one."""
 
@@ -37,7 +40,7 @@ def with_predicted(found: Columns, name: str, column: Column, raw: pa.Array, cho
             found.formats[name] = dict(column.format)
         said = f"{name}: predicted as those of {len(column.items)} labels that apply (multilabel)"
         return replace(found, targets=(name,), labels=dict(column.items), said=(said,))
-    if column.type == "number" and not (column.whole and column.distinct <= FEW_CLASSES):
+    if column.type == "number" and not _are_classes(column, raw):
         written = {field: value for field, value in (column.format or {}).items() if field in WRITTEN}
         if written:
             found.formats[name] = written
@@ -52,12 +55,36 @@ def with_predicted(found: Columns, name: str, column: Column, raw: pa.Array, cho
     return _with_label(found, name, column, raw, chosen)
 
 
+def is_binary(values: pa.Array) -> bool:
+    """Return whether a column has 0 and 1, and nothing else."""
+    plain = pt.is_integer(values.type) or pt.is_float32(values.type) or pt.is_float64(values.type)
+    if not (plain or pt.is_string(values.type) or pt.is_large_string(values.type)):
+        return False
+    return {str(value) for value in values.unique().to_pylist()} in ({"0", "1"}, {"0.0", "1.0"})
+
+
+def with_several(found: Columns, names: Sequence[str]) -> Columns:
+    """Return columns with these of 0 and 1 as labels that are there or not."""
+    said = f"{', '.join(names)}: predicted as labels that are there or not (multilabel)"
+    types = {**found.types, **dict.fromkeys(names, "number")}
+    return replace(found, types=types, targets=tuple(names), said=(*found.said, said))
+
+
+def _are_classes(column: Column, raw: pa.Array) -> bool:
+    """Return whether numbers are classes: few different whole ones, and, but for very few, each in several rows."""
+    if not column.whole or column.distinct > FEW_CLASSES:
+        return False
+    counts = category.counts_of(plain_classes(category.typed(CATEGORY, raw, 0).values))
+    named = [count for text, count in counts.items() if text and text not in column.absent]
+    return column.distinct <= FEW_NUMBERS or min(named) >= OF_CLASS
+
+
 def _with_label(found: Columns, name: str, column: Column, raw: pa.Array, chosen: bool) -> Columns:
     counts = category.counts_of(plain_classes(category.typed(CATEGORY, raw, 0).values))
     missing = counts.pop("", 0)
     absent = {text: counts.pop(text) for text in column.absent if text in counts}
     least = min([FEW_NAMED * len(raw), *counts.values()])
-    kept = {text: count for text, count in absent.items() if count >= least}
+    kept = {text: count for text, count in absent.items() if count >= least and column.type != "number"}
     counts |= kept
     if len(counts) < 2:
         if not chosen:

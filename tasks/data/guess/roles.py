@@ -45,7 +45,7 @@ class Columns:
         """What a model of these columns is trained for."""
         if self.tagged:
             return "tagging"
-        if self.targets and self.types[self.targets[0]] == "labels":
+        if len(self.targets) > 1 or (self.targets and self.types[self.targets[0]] == "labels"):
             return "multilabel"
         return "classification" if self.label else "regression"
 

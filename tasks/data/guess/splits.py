@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -65,11 +65,12 @@ def draw_splits(
         count: the number of examples; of many their number serves in place of their hash, as any uniform one does.
         exact: whether it is known, so that few examples can be read.
     """
-    hashes = deciding_hashes(source) if exact and count < FEW_EXAMPLES else _numbers(count)
-    found = choose(hashes, shares)
+    drawn = examples_of(source) if exact and count < FEW_EXAMPLES else Drawn(_numbers(count))
+    found = choose(drawn, shares)
     if found is None:
-        rule, different = "train, validation and test need one each, of different content", len(np.unique(hashes))
-        saw = f"{len(hashes)} examples" + (f", {different} of different content" if different < len(hashes) else "")
+        rule, different = "train, validation and test need one each, of different content", len(np.unique(drawn.hashes))
+        few = len(drawn.hashes)
+        saw = f"{few} examples" + (f", {different} of different content" if different < few else "")
         raise Refused("PATH", saw, rule, remedy)
     return Splits(*found)
 
@@ -93,7 +94,7 @@ def keep_splits(source: dict[str, Any], names: Collection[str], count: int, exac
     said += f"; {share:.0%} of train becomes validation"
     train = [name for name, split in meant.items() if split == "train"]
     few = exact and count < FEW_EXAMPLES
-    found = choose(deciding_hashes(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
+    found = choose(examples_of(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
     if found is None:
         raise Refused("PATH", "too few examples in train", "validation is a part of it", "add examples")
     return Splits(None, found[1], official, said)
@@ -106,8 +107,17 @@ def shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
-def deciding_hashes(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
-    """Return the hash that decides the split of each example, copies together, as a conversion does.
+class Drawn(NamedTuple):
+    """Examples to be drawn into splits."""
+
+    hashes: Hashes
+    """The hash that decides the split of each, copies together."""
+    labels: NDArray[np.int64] | None = None
+    """The number of each one's class, below 0 where it has none; None without classes."""
+
+
+def examples_of(source: dict[str, Any], only: Collection[str] = ()) -> Drawn:
+    """Return the examples of a source as a conversion draws them.
 
     Args:
         only: splits of the source whose examples are taken; empty: all.
@@ -118,7 +128,9 @@ def deciding_hashes(source: dict[str, Any], only: Collection[str] = ()) -> Hashe
     features = dict(opened.features)
     assignment = Assignment(RecordsConfig(), features, ())
     column = next(iter(of_role(features, "split")), None)
+    label = next((name for name, each in of_role(features, "label").items() if each.kind == "label"), None)
     found: list[tuple[Hashes, Hashes, NDArray[np.bool_]]] = []
+    classes: list[pa.Array] = []
     for piece in opened.pieces():
         for rows in opened.read(piece):
             if len(rows.keys):
@@ -128,30 +140,52 @@ def deciding_hashes(source: dict[str, Any], only: Collection[str] = ()) -> Hashe
                 taken = _given(rows) if splits is None or not only else np.isin(splits.to_pylist(), list(only))
                 contents = _contents(raw, of_role(features, "input"))
                 found.append((hashes[taken], contents[taken], alone[taken]))
+                if label is not None:
+                    classes.append(_classes(features[label], raw[label]).filter(pa.array(taken)))
     if not found:
-        return np.empty(0, np.uint64)
+        return Drawn(np.empty(0, np.uint64))
     hashes, contents, alone = map(np.concatenate, zip(*found, strict=True))
-    return np.where(alone, _smallest_of_copies(np.where(alone, hashes, LAST), contents), hashes)
+    hashes = np.where(alone, _smallest_of_copies(np.where(alone, hashes, LAST), contents), hashes)
+    if not classes:
+        return Drawn(hashes)
+    numbers = pa.concat_arrays(classes).dictionary_encode().indices
+    return Drawn(hashes, pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False))
 
 
-def choose(hashes: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[str, float], int] | None:
-    """Return the first shares, and a seed, with which no split is empty or, if any seed does it, too small; or None."""
-    count = len(hashes)
-    few = count < FEW_EXAMPLES
+def choose(drawn: Drawn, shares: Iterable[dict[str, float]]) -> tuple[dict[str, float], int] | None:
+    """Return the first shares with which no split is empty, and a seed; or None.
+
+    Of few examples the seed is the first with which, if any does it, no split is too small, and with which most classes
+    are in each of them.
+    """
+    few = len(drawn.hashes) < FEW_EXAMPLES
+    labels = np.zeros(len(drawn.hashes), np.int64) if drawn.labels is None else drawn.labels
+    classes = len(np.unique(labels[labels >= 0]))
     for candidate in shares:
         names, _ = bounds(candidate)
-        wanted = np.array(
-            [1 if name == "train" or not few else max(1, round(candidate[name] * count)) for name in names]
-        )
-        some = None
+        wanted = [1 if name == "train" or not few else max(1, round(candidate[name] * len(labels))) for name in names]
+        best, chosen = (False, 0), None
         for seed in range(SEEDS if few else 1):
-            filled = np.bincount(split_numbers(hashes, candidate, seed), minlength=len(names))
-            if (filled >= wanted).all():
-                return candidate, seed
-            some = seed if some is None and filled.all() else some
-        if some is not None:
-            return candidate, some
+            splits = split_numbers(drawn.hashes, candidate, seed)
+            filled = np.bincount(splits, minlength=len(names))
+            if not filled.all():
+                continue
+            there = len(np.unique(splits[labels >= 0] * classes + labels[labels >= 0]))
+            rank = bool((filled >= wanted).all()), there
+            if chosen is None or rank > best:
+                best, chosen = rank, seed
+            if best == (True, classes * len(names)):
+                break
+        if chosen is not None:
+            return candidate, chosen
     return None
+
+
+def _classes(feature: Feature, raw: pa.Array) -> pa.Array:
+    """Return the class of each row, null of rows without one."""
+    typed = cells.typed(feature, raw, 0)
+    bad = np.isin(np.arange(len(raw)), list(typed.bad))
+    return pc.if_else(pa.array(bad), None, typed.values)
 
 
 def _keys(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes | None:

@@ -9,11 +9,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from tasks.config import CsvSource, SourceConfig
+from tasks.data import cells
+from tasks.data.features import EPOCH, MICROSECOND, NO_TIME, Feature
 from tasks.data.guess.column import look
 from tasks.data.guess.columns import guess_columns
 from tasks.data.guess.found import Choices, Guess
@@ -22,6 +25,7 @@ from tasks.data.guess.roles import Columns
 from tasks.data.guess.samples import Sample
 from tasks.data.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tags import VOCABULARY
+from tasks.data.reader.formats import Dates
 from tasks.data.sources import open_source
 from tasks.errors import Refused
 
@@ -39,6 +43,8 @@ NOUNS = {"image": "images", "audio": "sounds", "words": "sequences"}
 """What examples of only one such column are called; the snapshot's sizes follow from the data."""
 SHOWN = 20
 """Columns whose types are said."""
+DAY = 86_400_000_000
+"""Microseconds that times span, at least, that are no times of day."""
 SAMPLED_FILES = 200
 """Number of images or sounds whose sizes are read."""
 
@@ -136,7 +142,7 @@ def section(sample: Sample, columns: Columns) -> dict[str, Any]:
             formats.setdefault(name, {}).setdefault("missing", []).extend(placeholders)
     if formats:
         source["formats"] = formats
-    if columns.task == "multilabel":
+    if columns.labels:
         return {**source, "classes": list(columns.labels)}
     if (named := sample.form.classes.get(columns.label or "")) and columns.classes.keys() <= set(named):
         return {**source, "classes": named}
@@ -216,8 +222,35 @@ def _worries(columns: Columns, sample: Sample, kept: Splits | None) -> Iterator[
         yield from worries_of_classes(columns.classes)
     if columns.classes and not sample.exact:
         yield "a part of the rows was looked at, so the classes are those of the data (source.classes)"
+    if kept is None and columns.group is None:
+        yield from _offers_of_times(columns, sample)
     if kept is None and (few := few_to_judge(columns, sample.rows)):
         yield f"{few}: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
+
+
+def _offers_of_times(columns: Columns, sample: Sample) -> Iterator[str]:
+    """Yield how the first time could split the rows, those of the last tenth into test."""
+    for name in columns.inputs:
+        if columns.types[name] != "time":
+            continue
+        form = columns.formats.get(name)
+        feature = Feature("time", "int64", format=None if form is None else {"kind": Dates.kind, **form})
+        times = np.sort(np.asarray(cells.typed(feature, sample.columns[name], 0).values))
+        begin, *later = times[[0, len(times) * 8 // 10, len(times) * 9 // 10]].tolist()
+        if begin == NO_TIME or not begin < later[0] < later[1] or later[1] - begin < DAY:
+            continue
+        validation, test = (_as_written(time) for time in later)
+        yield (
+            f"{name}: a time; if later rows are to be predicted from earlier ones, split by it: source.time: {name}, "
+            f"records.splits: time, records.split_times: {{validation: {validation}, test: {test}}}, and no shares"
+        )
+        return
+
+
+def _as_written(time: int) -> str:
+    """Return microseconds since 1970 in ISO 8601, a day alone where it is midnight."""
+    text = (EPOCH + time * MICROSECOND).replace(tzinfo=None).isoformat()
+    return text.removesuffix("T00:00:00")
 
 
 def worries_of_classes(classes: dict[str, int]) -> Iterator[str]:

@@ -95,6 +95,11 @@ DAYS = (
     *("%b %d, %Y", "%B %d, %Y", "%A, %B %d, %Y", "%a, %d %b %Y", "%a %b %d %Y"),
     *("%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y", "%b %Y", "%b-%Y", "%B %Y", "%b-%y"),
 )
+MOMENTS = (
+    *("%Y%m%d%H%M%S", "%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %z %Y"),
+    *("%d/%b/%Y:%H:%M:%S %z", "%I%p", "%I %p"),
+)
+"""Times that are no day with a clock behind it: of ctime, Twitter, Apache, and full hours."""
 CLOCK = re.compile(
     r"(.*?)(, |[ T])?\d?\d:\d\d(:\d\d)?(\.\d{1,6})?(?:( ?)([AP]M))?( ?)(UTC|GMT|Z|[+-]\d\d:?\d\d)?", re.I
 )
@@ -105,8 +110,8 @@ def _date_forms(text: str) -> list[str]:
     """Return the forms in which a text is a day, a time of day, or both."""
     stripped = text.strip(BLANKS)
     match = CLOCK.fullmatch(stripped)
-    if match is None:
-        return [day for day in DAYS if _reads(Dates(day), stripped)]
+    if match is None or any(_reads(Dates(form), stripped) for form in MOMENTS):
+        return [form for form in DAYS + MOMENTS if _reads(Dates(form), stripped)]
     day, between, seconds, fraction, before_half, half, before_zone, zone = match.groups(default="")
     clock = ("%I:%M" if half else "%H:%M") + (":%S" if seconds else "") + (".%f" if fraction else "")
     clock += (f"{before_half}%p" if half else "") + before_zone + ("%z" if zone.startswith(tuple(SIGNS)) else zone)
@@ -259,6 +264,7 @@ def _is_list(form: Lists, texts: Sequence[str]) -> bool:
         and 3 * repeated >= 2 * len(counts)
         and all(len(item.split()) <= MOST_WORDS for item in counts)
         and all(len(set(items)) == len(items) for items in lists)
+        and not (form.separator in ",/" and all(map(NUMBER.fullmatch, counts)))  # 195/60: no labels
     )
 
 

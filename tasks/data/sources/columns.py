@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tasks.config.sources import ColumnsSource
 from tasks.config.sources.columns import shape_of
@@ -72,6 +72,11 @@ def check_columns(config: ColumnsSource, found: Iterable[str], where: str) -> No
         rule = "source.columns names every column of the data"
         remedy = f"add `{extra[0]}: ignore`, or its type"
         raise Refused("source.columns", f"{extra[0]} of {where} is not named", rule, remedy)
+
+
+def named_by_place(header: Sequence[str]) -> list[str]:
+    """Return the names of columns, where one without a name is called by its place: column0, column1, ..."""
+    return [name if name.strip() else f"column{place}" for place, name in enumerate(header)]
 
 
 def by_name(config: ColumnsSource, columns: Mapping[str, object]) -> dict[str, object]:
