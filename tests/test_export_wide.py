@@ -36,7 +36,7 @@ STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         *[("categories", {"kind": "bucketize", "boundaries": each}) for each in ([0.0, 1.0], [], [-1.0, 0.5, 2.0])],
     ],
     "category": [
-        *[("categories", {"kind": "vocabulary", "values": each}) for each in (["a", "b"], [], ["b", "c", "a"])]
+        *[("categories", {"kind": "vocabulary", "values": each}) for each in (["a", "b"], [], ["b", "7", "a"])]
     ],
     "time": [
         (
@@ -53,7 +53,7 @@ STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 WIDTHS = {"time_parts": 3}
 VALUES: dict[str, Any] = {
     "number": [None, -2.0, -1.0, 0.0, 0.3, 0.5, 0.999, 2.0, 100.0],
-    "category": ["", "a", "b", "c", "d", "a" * 200, "ä", "b", "a"],
+    "category": ["", "a", "\u2003b\n", "7", "d", "a" * 200, "ä", "7.0", " a"],
     "time": [None, *(np.datetime64("2001-01-01T00:30", "us") + 10**12 * number for number in range(8))],
     "text": ["", "a", "text", "longer", "x", "ä", "b", "c", "d"],
 }

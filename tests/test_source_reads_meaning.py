@@ -137,4 +137,4 @@ def test_blanks_around_a_cell_that_means_a_missing_value(tmp_path: Path) -> None
         {"path": str(tmp_path / "t.csv"), "columns": {"a": "number", " kind": "category"}, "missing": ["", "NA", "?"]}
     )
     assert columns_of(config) == {"a": ["1", " 2", None], " kind": [None, " Private", None]}
-    assert cast.column([" ? ", " Private"], "category", missing={"?"}) == ["", " Private"]
+    assert cast.column([" ? ", " Private"], "category", missing={"?"}) == ["", "Private"]

@@ -105,6 +105,21 @@ def test_categories(floats: list[float | None], texts: list[str | None]) -> None
         check(kind, pa.array(texts, pa.string()))
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.builds(lambda a, b, c: a + b + c, BLANK, NUMERIC, BLANK) | st.none(), max_size=6))
+def test_categories_that_are_numbers(values: list[str | None]) -> None:
+    check("category", pa.array(values, pa.string()))
+
+
+def test_a_category_has_no_blanks_around_it_and_a_whole_number_no_fraction() -> None:
+    """One missing value makes floats of a column of integers, perhaps in the file that is predicted alone."""
+    given_values = ["1", "1.0", " 1. ", "yes ", "\u00a0yes", "3.10", "02134", "-2.00", "a b", " ", "1e0"]
+    plain = ["1", "1", "1", "yes", "yes", "3.10", "02134", "-2", "a b", "", "1e0"]
+    assert cast.column(given_values, "category", ()) == plain
+    assert ingested("category", pa.array(given_values)) == plain
+    assert cast.column([1.0, 1, np.float32(2)], "category", ()) == ["1", "1", "2"]
+
+
 def test_categories_of_other_types() -> None:
     for kind in ("category", "text"):
         for values in ([True, None, False], [3, -5, None, 2**62], [datetime.date(2024, 5, 31), None]):

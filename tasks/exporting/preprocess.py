@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Records
 from tasks.data.reader import DESCRIPTION
 from tasks.data.reader.cast import CATEGORY_BYTES
-from tasks.data.reader.values import LARGEST, NUMBER
+from tasks.data.reader.values import BLANKS, LARGEST, NUMBER, WHOLE
 from tasks.data.reading import RecordsReader
 from tasks.data.transforms import formula, graph
 from tasks.data.transforms.columns import typed
@@ -93,12 +93,17 @@ def _text(columns: Sequence[RawColumn], raw: tf.Tensor) -> tf.Tensor:
     return raw
 
 
+AROUND = "[" + "".join(rf"\x{{{ord(blank):x}}}" for blank in BLANKS) + "]+"
+
+
 def _category(columns: Sequence[RawColumn], raw: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
+    _text(columns, raw)
+    bare = tf.strings.regex_replace(tf.strings.regex_replace(raw, f"^{AROUND}|{AROUND}$", ""), WHOLE, r"\1")
     rule = f"must be a category, of at most {CATEGORY_BYTES} bytes"
-    _check(columns, tf.strings.length(raw) <= CATEGORY_BYTES, rule)
-    return _text(columns, raw)
+    _check(columns, tf.strings.length(bare) <= CATEGORY_BYTES, rule)
+    return bare
 
 
 WIDE = 256

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tasks.data.encoding import Encoded, bytes_entry
 from tasks.data.features import Feature
 from tasks.data.kinds import State, Typed, text
+from tasks.data.reader.values import BLANKS, WHOLE
 
 TYPE = pa.string()
 
@@ -24,7 +25,10 @@ TOP = 20
 
 
 def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
-    """Accept strings, integers, booleans (`true`), and numbers by their shortest form."""
+    """Accept strings, without blanks at their ends, integers, booleans (`true`), and numbers by their shortest form.
+
+    What is written `1.0` is `1`, as one missing value makes floats of a column of integers; `3.10` stays what it is.
+    """
     if pa.types.is_floating(raw.type):
         # What was an integer before a missing value made a float of its column is an integer again.
         numbers = raw.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -33,10 +37,15 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
         shortest = pc.if_else(pa.array(np.isnan(numbers)), "", pa.array(numbers).cast(TYPE))
         raw = pc.if_else(pa.array(whole), integers, shortest)
     cast = text.typed(feature, raw, max_pixels)
-    values = cast.values.cast(TYPE)
+    values = plain(cast.values.cast(TYPE))
     long = np.flatnonzero(np.asarray(pc.greater(pc.binary_length(values), MAX_BYTES)))
     reasons = {int(row): f"a value of more than {MAX_BYTES} bytes is a text, not a category" for row in long}
     return Typed(values, {**reasons, **cast.bad})
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Return texts without blanks at their ends, and whole numbers without a fraction."""
+    return pc.replace_substring_regex(pc.utf8_trim(values, BLANKS), WHOLE, r"\1")
 
 
 def missing(feature: Feature, values: pa.Array) -> pa.Array:

@@ -15,9 +15,8 @@ from tasks.data.kinds import State, Typed, category, merge_by_key
 
 TYPE = pa.string()
 
-WHOLE = r"^([+-]?\d+)\.0*$"
-FRACTION = r"^([+-]?\d+\.\d*[1-9])0+$"
-"""Numbers with zeros, or nothing, at the end of their fraction."""
+FRACTION = r"^([+-]?[0-9]+\.[0-9]*[1-9])0+$"
+"""A number with zeros at the end of its fraction."""
 
 
 def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
@@ -41,9 +40,7 @@ def plain_classes(names: pa.Array, renamed: Mapping[str, str] | None = None) -> 
     Args:
         renamed: classes by the names that the source has for them.
     """
-    plain = pc.utf8_trim_whitespace(names.cast(TYPE))
-    for pattern in (WHOLE, FRACTION):
-        plain = pc.replace_substring_regex(plain, pattern, r"\1")
+    plain = pc.replace_substring_regex(category.plain(names.cast(TYPE)), FRACTION, r"\1")
     if not renamed:
         return plain
     different = pc.dictionary_encode(plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import formats
-from .values import ASCII_BLANKS, BLANKS, LARGEST, MISSING, NO_TIME, NUMBER, Unusable, Values
+from .values import ASCII_BLANKS, BLANKS, LARGEST, MISSING, NO_TIME, NUMBER, WHOLE, Unusable, Values
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MICROSECOND = datetime.timedelta(microseconds=1)
@@ -88,13 +89,13 @@ def number(value: Any) -> float:
 
 
 def category(value: Any) -> str:
-    """Return a category as text: of 3 and of 3.0 it is "3", of True "true"."""
+    """Return a category as text: of 3, 3.0 and " 3.0 " it is "3", of True "true"."""
     if isinstance(value, float | np.floating):
         if np.isnan(value):
             return ""
         if float(value).is_integer() and abs(float(value)) < 2**53:
             return str(int(value))
-    found = text(value)
+    found = re.sub(WHOLE, r"\1", text(value).strip(BLANKS))
     if len(found.encode()) > CATEGORY_BYTES:
         raise _Bad(f"must be a category, of at most {CATEGORY_BYTES} bytes")
     return found

@@ -33,6 +33,8 @@ BLANKS = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 """Unicode's white space, which may surround a number."""
+WHOLE = r"^([+-]?[0-9]+)\.0*$"
+"""A whole number with zeros, or nothing, as its fraction: a category called so is called by the number."""
 ASCII_BLANKS = " \t\n\r\x0b\x0c"
 """White space that may surround a text that means a missing value."""
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
