@@ -22,6 +22,69 @@ from tests.support.mutants import Copy, Mutation
 
 FIRST = [
     Mutation(
+        "tasks/data/guess/codes.py",
+        "        p_values.append(max(_not_rising(",
+        "        p_values.append(min(_not_rising(",
+        "test_init_reads_cells.py",
+        "A number with which what is predicted falls is taken for a code.",
+    ),
+    Mutation(
+        "tasks/data/guess/codes.py",
+        " * len(p_values)) if p_values else 1.0",
+        " * len(p_values)) if p_values else 0.0",
+        "test_init_reads_cells.py",
+        "Whole numbers of few rows, of which nothing can be said, are codes.",
+    ),
+    Mutation(
+        "tasks/data/guess/candidates.py",
+        "        each = 1 if IDS.fullmatch(last_part(name)) else REPEATED\n",
+        "        each = REPEATED\n",
+        "test_init_reads_cells.py",
+        "Patients of whom few have a second row stand in train and in test.",
+    ),
+    Mutation(
+        "tasks/data/guess/splits.py",
+        "            if best == (True, classes * len(names)):\n",
+        "            if best[0]:\n",
+        "test_init_guesses.py",
+        "The test split has none of a rare class, though a later seed would have it there.",
+    ),
+    Mutation(
+        "tasks/data/guess/predicted.py",
+        " or min(named) >= OF_CLASS\n",
+        " or min(named) > 0\n",
+        "test_init_reads_cells.py",
+        "Counts of which some occur once are classes.",
+    ),
+    Mutation(
+        "tasks/data/kinds/category.py",
+        "pc.utf8_trim(values, BLANKS)",
+        "values",
+        "test_transform_casts.py",
+        "A category with a blank behind it is another one in train than in predict.",
+    ),
+    Mutation(
+        "tasks/exporting/preprocess.py",
+        ', ""), WHOLE, r"\\1")',
+        ', ""), WHOLE, r"\\0")',
+        "test_export_wide.py",
+        "The graph of an export does not know the category 1 where a row says 1.0.",
+    ),
+    Mutation(
+        "tasks/exporting/raw_csv.py",
+        "named_by_place(next(csv.reader([first], **_dialect(sign, form)), []))",
+        "next(csv.reader([first], **_dialect(sign, form)), [])",
+        "test_init_reads_cells.py",
+        "predict does not find the column that has no name.",
+    ),
+    Mutation(
+        "tasks/data/kinds/number.py",
+        " & np.isfinite(rounded[1:])",
+        "",
+        "test_init_reads_cells.py",
+        "Numbers beyond float32 are said to fall together.",
+    ),
+    Mutation(
         "tasks/training/engines/tensorflow/objectives/__init__.py",
         "    return tf.cast(weight > 0, tf.float32)\n",
         "    return weight\n",
@@ -2548,10 +2611,10 @@ FIRST = [
     ),
     Mutation(
         "tasks/data/kinds/label.py",
-        "    plain = pc.utf8_trim_whitespace(names.cast(TYPE))\n",
-        "    plain = names.cast(TYPE)\n",
+        '    plain = pc.replace_substring_regex(category.plain(names.cast(TYPE)), FRACTION, r"\\1")\n',
+        "    plain = category.plain(names.cast(TYPE))\n",
         "test_init_reads_cells.py",
-        "`yes` and `yes ` are two classes.",
+        "`1.5` and `1.50` are two classes.",
     ),
     Mutation(
         "tasks/data/sources/sql.py",

@@ -17,6 +17,7 @@ from tasks.data.features import Feature
 from tasks.data.guess import Choices, guess_source
 from tasks.data.guess.codes import disorder
 from tasks.data.guess.column import look
+from tasks.data.kinds.label import plain_classes
 from tasks.data.kinds.number import fall_together
 from tasks.data.reader import cast
 from tasks.data.reader.formats import Dates, Lists, Numbers
@@ -202,6 +203,7 @@ def test_classes_are_called_by_one_name(tmp_path: Path) -> None:
     numbers = [{"a": n, "label": ["2", "10", "2.0", "10.", "3.00"][n % 5]} for n in range(100)]
     guess = guess_source(table(tmp_path / "numbers.csv", numbers))
     assert guess.counts == {"2": 40, "3": 20, "10": 40} and list(guess.counts) == ["2", "3", "10"]
+    assert plain_classes(pa.array([" 1.50", "1.5", "10.0", "0.500"])).to_pylist() == ["1.5", "1.5", "10", "0.5"]
 
 
 def test_none_is_a_class_where_it_is_frequent_and_a_label_has_two(tmp_path: Path) -> None:
