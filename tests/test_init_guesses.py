@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import soundfile
 from PIL import Image
 
 from tasks.config import RecordsConfig
@@ -73,6 +74,11 @@ def test_files_are_known_by_their_first_bytes_or_as_paths_that_are_there(tmp_pat
     assert payload_kind([b"RIFFxxxxWAVE", b"fLaC"]) == "audio"
     for octets in (pa.binary(), pa.large_binary()):
         assert column(pa.array([b"\x89PNG\r\n\x1a\n", None], octets)).type == "image"
+    tone = np.zeros(4000, np.float32)
+    for form, kind in (("tiff", "image"), ("gif", "image"), ("ogg", "audio"), ("mp3", "audio")):
+        file = io.BytesIO()
+        Image.new("L", (8, 8)).save(file, form) if kind == "image" else soundfile.write(file, tone, 8000, format=form)
+        assert payload_kind([file.getvalue()]) == kind, form
     assert payload_kind([]) == payload_kind([b"\x89PNG\r\n", b"text"]) == payload_kind([b"PNG"]) == "ignore"
     (tmp_path / "a.png").write_bytes(b"")
     assert column(["a.png"], tmp_path).type == "image" and column(["a.png", "b.png"], tmp_path).type == "category"

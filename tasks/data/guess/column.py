@@ -47,8 +47,8 @@ RECENT = 9.5e8, 4.1e9
 TEXT_LISTS = 30
 """Mean characters of a cell at most that may be several values."""
 NO_FILE = "as its bytes are neither an image nor a sound"
-IMAGES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|GIF8[79]a|BM|RIFF....WEBP", re.DOTALL)
-SOUNDS = re.compile(rb"RIFF....WAVE|fLaC", re.DOTALL)
+IMAGES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|GIF8[79]a|BM|RIFF....WEBP|II\*\0|MM\0\*", re.DOTALL)
+SOUNDS = re.compile(rb"RIFF....WAVE|fLaC|OggS|ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]", re.DOTALL)
 """How files of images and sounds begin."""
 
 TEXT, NUMBER, CATEGORY, TIME = (
