@@ -124,6 +124,7 @@ def _with_files(columns: Columns, named: Named, sample: Sample, choices: Choices
     others = [each for each in columns.types if each not in (name, key, columns.split)]
     read = [sample.columns[each] for each in others if each in sample.columns]
     if choices.label is None and 1 < len(others) == len(read) and all(map(is_binary, read)):
-        kept = [line for line in said if not line.startswith(tuple(f"{each}: " for each in others))]
+        outdated = tuple(f"{each}: " for each in (*others, ", ".join(others)))
+        kept = [line for line in said if not line.startswith(outdated)]
         return with_several(replace(found, label=None, classes={}, said=tuple(kept)), others)
     return found
