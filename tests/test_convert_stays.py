@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Outcome, Records
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.data.features import KEY
+from tasks.data.assignment import Assignment
+from tasks.data.features import KEY, Feature
 from tasks.data.merging import Runs
 from tasks.data.reading import RecordsReader
 from tasks.data.records import build
@@ -206,6 +207,16 @@ def test_a_number_is_one_group_in_any_spelling(tmp_path: Path, bench: Workbench)
     found = homes(bench, source)
     assert len({found[str(row["size"])][0] for row in spelled}) == 1
     assert {found[str(row["size"])][0] for row in near} == {0, 1, 2}
+
+
+def test_rows_without_a_numeric_group_are_no_group() -> None:
+    """Whatever text means that it is missing."""
+    texts = pa.array(["NA", "NA", "nan", "nan", "", "7", "7.0", None, "inf", "inf"])
+    rows = np.arange(len(texts), dtype=np.uint64)
+    group = Feature("number", "float32", role="group")
+    hashes, alone = Assignment(RecordsConfig(), {"age": group}, ()).hashes({"age": texts}, rows)
+    assert np.flatnonzero(~alone).tolist() == [5, 6] and hashes[5] == hashes[6]
+    assert hashes[alone].tolist() == rows[alone].tolist(), "each decides for itself"
 
 
 def converted(bench: Workbench, source: dict[str, Any], **records: Any) -> Outcome:

@@ -7,8 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tasks.config import EvaluateConfig
+from tasks.evaluation.paired import Contributions
+from tasks.pages import results
 from tasks.pages.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
 from tasks.pages.facts import Facts
 from tasks.runs.judgement import words
@@ -62,3 +66,25 @@ def test_the_smallest_form_that_is_named_was_judged_and_accepted(standing: dict[
     said = Facts.summary.fget(facts)  # type: ignore[attr-defined]
     assert ("Its smallest accepted form" in said) is (named is not None)
     assert named is None or f"form, {named}, takes" in said
+
+
+def test_two_runs_are_compared_on_the_examples_that_both_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by what it is, not by its place in the split."""
+
+    def judged(first: int, count: int) -> Contributions:
+        numbers = np.arange(first, first + count)
+        values = {"accuracy": numbers[:, None].astype(float)}
+        return Contributions(
+            {}, values, numbers.astype(np.uint64), np.ones(count), None, lambda _: numbers > 0, numbers, count
+        )
+
+    def facts(examples: Contributions) -> Any:
+        return SimpleNamespace(config=SimpleNamespace(model=SimpleNamespace(task="classification")), examples=examples)
+
+    monkeypatch.setattr(results, "contributions", lambda facts, *_: facts.examples)
+    both = results.pair(facts(judged(0, 50)), facts(judged(10, 60)), "test", EvaluateConfig())
+    assert both is not None
+    assert [each.values["accuracy"][:, 0].tolist() for each in both] == [list(range(10, 50))] * 2
+    assert results.pair(facts(judged(0, 50)), facts(judged(40, 60)), "test", EvaluateConfig()) is None, (
+        "ten are too few"
+    )
