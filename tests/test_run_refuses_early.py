@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -162,3 +164,15 @@ def test_each_flow_refuses_what_it_would_use_and_no_more(
             except Refused as error:
                 refused.append(error.field)
         assert refused == ([] if flow in unused else [field]), flow
+
+
+@pytest.mark.parametrize("place", ["", "store", "runs"])
+def test_a_home_of_which_a_folder_cannot_be_written_is_refused_at_once(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also its own, where databases and locks are; whoever runs the tests may be permitted to write everywhere."""
+    home, denied = Home(tmp_path).make(), tmp_path / place
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != denied or not mode & os.W_OK)
+    assert home.readable() is home
+    with pytest.raises(Refused, match=f"{re.escape(str(denied))}: not writable; the home must be a folder"):
+        home.make()
