@@ -1258,7 +1258,7 @@ FIRST = [
         "tasks/store/store.py",
         "        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
         "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
-        "test_store_damage.py",
+        "test_store_damage.py test_store_fine_print.py",
         (
             "`millrace verify` calls an artifact intact whose bytes rotted on the disk without a change of "
             "stat, as it trusts the kept verdict instead of hashing again."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from tasks.evaluation.gating.deciding import ERROR, decide
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import at_most, loss
-from tasks.evaluation.paired import change, mcnemar
+from tasks.evaluation.paired import Contributions, change, mcnemar
+from tasks.pages import facts, results
+from tasks.stage import releasing
 from tests.support.registries import champion_beside
 from tests.support.versions import beside_baseline
 
@@ -296,3 +299,25 @@ def test_a_change_of_one_example_or_of_chance_is_no_change() -> None:
     assert not one.more_than_noise and not one.same and one.difference.value == 1.0
     assert mcnemar(np.array([0, 0, 1]), np.array([1, 1, 0])) == pytest.approx(stats.binomtest(2, 3).pvalue)
     assert mcnemar(np.ones(3), np.ones(3)) == 1.0
+
+
+def test_a_champion_is_scored_again_on_what_both_models_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a text that one of them cuts is no part of the comparison: its bytes are others."""
+    numbers = np.arange(4)
+    own = Contributions(
+        {},
+        {"loss": numbers[:, None] / 2.0},
+        numbers.astype(np.uint64),
+        np.asarray([1.0, 0.5, 1.0, 1.0]),
+        None,
+        lambda _: numbers >= 0,
+        numbers,
+        4,
+    )
+    theirs = {"extents": [1.0, 1.0, 1.0, 1.0], "contributions": {"loss": [[0.1], [0.2], [0.3], [0.4]]}}
+    monkeypatch.setattr(facts, "Facts", lambda run: run)
+    monkeypatch.setattr(results, "contributions", lambda *_: own)
+    monkeypatch.setattr(releasing, "_score_again", lambda *_: theirs)
+    again: Any = releasing._again
+    kept, champion = again(SimpleNamespace(run=None), None, None, None, None)
+    assert kept.places.tolist() == [0, 2, 3] and champion["loss"].ravel().tolist() == [0.1, 0.3, 0.4]
