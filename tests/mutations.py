@@ -1328,7 +1328,7 @@ FIRST = [
         "tasks/training/feeding.py",
         ("        self.close()\n        self._rest = None\n"),
         "        self.close()\n",
-        "test_train_decides.py",
+        "test_train_decides.py test_train_feed.py",
         (
             "After a rollback (train.on_spike) that comes in the middle of a prefetched part, the examples "
             "of skipped steps are fed as those of the next ones."

@@ -60,6 +60,15 @@ def test_replicas_are_fed_slices_of_the_batch(tiny: Snapshot) -> None:
         np.testing.assert_array_equal(np.concatenate([half[name] for half in halves], axis=1), values)
 
 
+def test_a_feed_that_goes_back_forgets_what_it_had_read(tiny: Snapshot) -> None:
+    """As a rollback does in the middle of a part; the steps of the plan are read together."""
+    snapshot = open_snapshot(tiny.path)
+    feed = Feed(snapshot, plan_of(), 7)
+    feed.seek(0)
+    assert len(feed.take(2)["row"]) == 2
+    np.testing.assert_array_equal(fed(feed, 5, 3)["row"], snapshot.reader("train", 4, seed=7).read(5, 8)["row"])
+
+
 def test_examples_are_augmented_by_seed_epoch_and_row(tiny: Snapshot) -> None:
     """From step 5 on these are rows of the third epoch, and flip as they do in an unbroken training."""
     snapshot, plan = open_snapshot(tiny.path), plan_of()
