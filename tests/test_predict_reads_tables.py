@@ -124,6 +124,13 @@ def test_a_file_of_another_form_is_named(
     assert saw in str(failed.value.saw) and rule in failed.value.rule
 
 
+def test_a_column_without_a_name_is_called_as_in_the_training(tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(",a,b,\n7,1,2,\n")
+    assert list(raw_csv.rows(tmp_path / "new.csv", ["a", "b"], None)) == [
+        {"column0": "7", "a": "1", "b": "2", "column3": ""}
+    ]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_of_a_model_of_other_files_the_delimiter_is_that_with_which_all_columns_are_there(
     delimiter: str, tmp_path: Path

@@ -57,6 +57,16 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
     return dict(sorted(features.items()))
 
 
+def name_of_place(place: int) -> str:
+    """Return what a column is called that has no name, by its place from 0 on."""
+    return f"column{place}"
+
+
+def header_names(header: Iterable[str]) -> list[str]:
+    """Return the names of the columns in a line of names, which may lack some, as of an index of pandas."""
+    return [name if name.strip() else name_of_place(place) for place, name in enumerate(header)]
+
+
 def read_columns(config: ColumnsSource) -> list[str]:
     """Return the columns that are read: all but the ignored ones."""
     return [name for name, kind in config.columns.items() if kind != "ignore"]
