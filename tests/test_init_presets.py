@@ -165,6 +165,13 @@ def test_of_two_data_sets_one_is_asked_for(tmp_path: Path) -> None:
     assert guess_source(tmp_path / "all/shapes").classes == ["round", "square"]
 
 
+def test_few_files_are_split_as_few_rows_are(tmp_path: Path) -> None:
+    """Of 24 images a tenth are two: no model is better than a baseline by more than noise."""
+    guess = guess_source(pictures(tmp_path / "few"))
+    assert guess.splits.shares == {"train": 0.6, "validation": 0.2, "test": 0.2}
+    assert "few images: 20% each for validation and test, and wide intervals in the report" in guess.said
+
+
 def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "tables").mkdir()

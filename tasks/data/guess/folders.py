@@ -20,7 +20,7 @@ from tasks.data.guess.found import Guess, name_of, refuse
 from tasks.data.guess.payloads import few_levels, image_shape, log_mel
 from tasks.data.guess.roles import Columns
 from tasks.data.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
-from tasks.data.guess.tables import SAMPLED_FILES, deciding, few_to_judge, worries_of_classes
+from tasks.data.guess.tables import SAMPLED_FILES, few_to_judge, larger_splits, worries_of_classes
 from tasks.data.sources.trees import Tree
 from tasks.errors import Refused
 
@@ -103,16 +103,20 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
         rule, remedy = "the folders of splits are train and test", "add the other, or name the folder of the classes"
         raise Refused("PATH", f"{root}: {', '.join(sorted(tops))}", rule, remedy)
     columns = Columns({}, label="label", classes=counts)
-    few = deciding(counts) is not None and bool(few_to_judge(columns, len(names)))
+    few = "" if kept else few_to_judge(columns, len(names), noun)
     return Guess(
         what="table",
         source=source,
         counts=counts,
         description=f"{len(names):,} {noun} of {len(classes)} classes",
-        splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[few:]),
+        splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[bool(few) :]),
         examples=len(names),
         columns=columns,
-        said=(*worries_of_classes(counts), *(_holes(names, counts) if in_splits else ())),
+        said=(
+            *worries_of_classes(counts),
+            *([larger_splits(few)] if few else ()),
+            *(_holes(names, counts) if in_splits else ()),
+        ),
     )
 
 
