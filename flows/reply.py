@@ -46,9 +46,10 @@ class Reply:
         self.fields.update(fields)
 
     def fail(self, error: UserError) -> None:
-        """Print an error, and set exit code and status."""
+        """Print an error; the first one sets exit code and status, and is in the JSON object."""
         print(f"error: {error}".replace("\n", " "), file=sys.stderr)
-        self.exit_code, self.status, self.error = (error.exit_code, error.status, error.as_json())
+        if self.error is None:
+            self.exit_code, self.status, self.error = (error.exit_code, error.status, error.as_json())
 
     def print(self) -> None:
         """Print the JSON object with `--json`."""

@@ -72,7 +72,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/exporting/raw_csv.py",
-        "named_by_place(next(csv.reader([first], **_dialect(sign, form)), []))",
+        "header_names(next(csv.reader([first], **_dialect(sign, form)), []))",
         "next(csv.reader([first], **_dialect(sign, form)), [])",
         "test_init_reads_cells.py",
         "predict does not find the column that has no name.",

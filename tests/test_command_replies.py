@@ -29,6 +29,17 @@ def test_a_mistyped_command_shows_no_address(capsys: pytest.CaptureFixture[str])
     assert "://…" in answer["error"]["saw"]
 
 
+def test_of_several_errors_the_first_is_printed_first_and_is_that_of_the_object(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit) as ended, replying("predict", as_json=True) as reply:
+        for row in (1, 2):
+            reply.fail(Failed(f"rows.csv:{row}", "x", "must be a number", "correct it"))
+    printed = capsys.readouterr()
+    assert printed.err.index("rows.csv:1") < printed.err.index("rows.csv:2") and ended.value.exit_code == 1
+    assert json.loads(printed.out)["error"]["field"] == "rows.csv:1"
+
+
 DIGITS_NIGHTLY: dict[str, Any] = {
     "name": "digits",
     "next": "2026-11-28T02:00:00+00:00",

@@ -358,14 +358,19 @@ def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
 @pytest.mark.parametrize(
     ("change", "sure", "higher", "text"),
     [
-        (-0.031, True, True, "a simple model (trees) is better by 0.0310 ± 0.0120"),
-        (0.031, True, True, "better than a simple model (trees) by 0.0310 ± 0.0120"),
-        (0.031, True, False, "a simple model (trees) is better by 0.0310 ± 0.0120"),
-        (0.01, False, True, "a simple model (trees) is about as good: a difference of 0.0100 ± 0.0120 is within noise"),
+        (-0.031, True, True, "a simple model (trees) is better by 0.0310 [0.0110, 0.0430]"),
+        (0.031, True, True, "better than a simple model (trees) by 0.0310 [0.0190, 0.0510]"),
+        (0.031, True, False, "a simple model (trees) is better by 0.0310 [0.0190, 0.0510]"),
+        (
+            0.01,
+            False,
+            True,
+            "a simple model (trees) is about as good: a difference of 0.0100 [-0.0020, 0.0300] is within noise",
+        ),
     ],
 )
 def test_which_of_both_is_better_is_said_in_words(change: float, sure: bool, higher: bool, text: str) -> None:
-    difference = {"value": change, "low": change - 0.012, "high": change + 0.012}
+    difference = {"value": change, "low": change - 0.012, "high": change + 0.02}
     row = {"name": "trees", "difference": difference, "more_than_noise": sure}
     assert beside_simple_model(row, higher) == text
 

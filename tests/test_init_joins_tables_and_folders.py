@@ -101,6 +101,22 @@ def test_a_folder_without_such_a_table_is_refused(plants: Path) -> None:
         guess_source(plants)
 
 
+def test_the_folder_of_files_is_refused_with_the_table_above_it(plants: Path) -> None:
+    with pytest.raises(Refused, match="40 images in no class folder") as refused:
+        guess_source(plants / "train")
+    assert refused.value.remedy == f"name it: millrace init {plants / 'train.csv'}"
+    (plants / "train.csv").unlink()
+    with pytest.raises(Refused, match="bring it into one of these forms"):
+        guess_source(plants / "train")
+
+
+def test_numbers_that_are_the_names_of_some_files_by_chance_are_numbers(tmp_path: Path) -> None:
+    pictures(tmp_path / "else/odd", [f"{2 * number + 1}.png" for number in range(20)])
+    (tmp_path / "t.csv").write_text("size,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(12)))
+    guess = guess_source(tmp_path / "t.csv")
+    assert "files" not in guess.source and guess.columns.types["size"] != "image"
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [

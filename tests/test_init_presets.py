@@ -165,12 +165,23 @@ def test_of_two_data_sets_one_is_asked_for(tmp_path: Path) -> None:
     assert guess_source(tmp_path / "all/shapes").classes == ["round", "square"]
 
 
+def test_few_files_are_split_as_few_rows_are(tmp_path: Path) -> None:
+    """Of 24 images a tenth are two: no model is better than a baseline by more than noise."""
+    guess = guess_source(pictures(tmp_path / "few"))
+    assert guess.splits.shares == {"train": 0.6, "validation": 0.2, "test": 0.2}
+    assert "few images: 20% each for validation and test, and wide intervals in the report" in guess.said
+
+
 def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/x.csv").write_text("a,b\n")
     (tmp_path / "tables/y.bin").write_bytes(os.urandom(99))
     (tmp_path / "story.md").write_text("Once upon a time.\n")
+    (tmp_path / "rows.data").write_text("a\tb\n1\t2\n3\t4\n")
+    (tmp_path / "rows.json").write_text('{"a": 1}\n{"a": 2}\n')
+    (tmp_path / "book.xlsx").write_bytes(b"PK")
+    pictures(tmp_path / "outer/inner")
     (tmp_path / "data.zip").write_bytes(b"PK")
     (tmp_path / "data.rar").write_bytes(b"Rar!")
     (tmp_path / "set").mkdir()
@@ -194,11 +205,15 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
         (tmp_path / "tables/x.csv", "no rows; a table has rows"),
         (one / "square/1.png", "one image; .*name the folder that holds the class folders"),
         (tmp_path / "story.md", "one text; texts are split by file.*split -n l/50 --additional-suffix=.md story.md"),
+        (tmp_path / "rows.data", r"2 cells on each line, separated by '\\t'; .*name it so: cp rows.data rows.csv"),
+        (tmp_path / "rows.json", "a JSON object on each line; .*name it so: cp rows.json rows.jsonl"),
+        (tmp_path / "book.xlsx", "a spreadsheet; .*save the sheet as CSV"),
         (tmp_path / "data.zip", "File is not a zip file"),
         (tmp_path / "data.rar", "packed; .*unpack it"),
         (tmp_path / "set/x.tfrecord", "a file of a prepared data set; .*name its folder, .*set"),
         (pair, "2 examples; .*name a folder of several, or cut it up"),
         (one, "one class only, square"),
+        (tmp_path / "outer", "where round, square in inner are the classes or splits, .*millrace init .*outer/inner"),
         (loose, "1 images in no class folder"),
         (splits, "images in no class folder, but in those of splits: test, train"),
         (pictures(tmp_path / "two", 2), "2 examples; train, validation and test need one each"),

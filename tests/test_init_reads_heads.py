@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tasks.config import CsvSource
 from tasks.data.guess import guess_source
-from tasks.data.guess.forms import csv
+from tasks.data.guess.forms import csv, jsonl
+from tasks.data.sources import open_source
+from tasks.errors import Refused
 
 
 def table(path: Path, head: str, rows: list[str]) -> Path:
@@ -54,3 +60,63 @@ def test_the_first_rows_of_a_small_file_are_not_taken_for_all_of_it(
     monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 5000)
     whole = guess_source(path)
     assert whole.examples == 1200 and whole.counts == {"a": 400, "b": 400, "c": 400}
+
+
+ROWS = [f"{n}.5,{'uvw'[n % 3]},{'ab'[n % 2]}" for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "said"),
+    [
+        (
+            ",size,kind,label",
+            [f"{n},{row}" for n, row in enumerate(ROWS)],
+            "column0: the key, as every row has another",
+        ),
+        ("size,kind,label,", [f"{row}," for row in ROWS], "column3: ignored, as it has no value"),
+    ],
+    ids=["index-of-pandas", "comma-at-the-end"],
+)
+def test_a_column_without_a_name_is_called_by_its_place(head: str, rows: list[str], said: str, tmp_path: Path) -> None:
+    guess = guess_source(table(tmp_path / "t.csv", head, rows))
+    assert guess.columns.label == "label" and said in "\n".join(guess.said)
+    opened = open_source(CsvSource.model_validate(guess.source))
+    opened.fingerprint()
+    [read] = [batch for piece in opened.pieces() for batch in opened.read(piece)]
+    assert {"kind", "label", "size"} <= read.columns.keys() and len(read.keys) == 30
+
+
+@pytest.mark.parametrize(
+    ("above", "names", "rows", "saw"),
+    [
+        (["Sales report,,", "made by,me,"], "size,kind,label", ROWS, "1 of the 3 cells that rows have: 'Sales report'"),
+        (["# of 2023", ""], "size,kind,label", ROWS, "1 of the 3 cells that rows have: '# of 2023'"),
+        ([], "size,kind,label", [f"{n},{row}" for n, row in enumerate(ROWS)], "3 of the 4 cells that rows have"),
+    ],
+    ids=["title", "comment", "names-of-rows-as-R-writes-them"],
+)
+def test_a_first_line_that_is_neither_names_nor_a_row_is_refused(
+    above: list[str], names: str, rows: list[str], saw: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=saw) as refused:
+        guess_source(table(tmp_path / "t.csv", "\n".join([*above, names]), rows))
+    assert refused.value.rule == "the first line has the names of all columns, or is a row"
+
+
+def test_an_index_of_pandas_is_no_input_and_a_field_without_a_name_is_refused(tmp_path: Path) -> None:
+    cells = {"size": range(30), "label": list("ab") * 15}
+    pq.write_table(pa.table({**cells, "__index_level_0__": range(30)}), tmp_path / "index.parquet")
+    assert "__index_level_0__: ignored, as it is an index of pandas" in guess_source(tmp_path / "index.parquet").said
+    pq.write_table(pa.table({**cells, "": range(30)}), tmp_path / "nameless.parquet")
+    (tmp_path / "nameless.jsonl").write_text("".join(json.dumps({"": n, "label": "a"}) + "\n" for n in range(30)))
+    for ending in ("parquet", "jsonl"):
+        with pytest.raises(Refused, match="a field with an empty name; columns have names"):
+            guess_source(tmp_path / f"nameless.{ending}")
+
+
+def test_empty_lists_are_lists_of_what_the_others_are(tmp_path: Path) -> None:
+    lists = [["new", "gift"], [], ["new"]]
+    rows = [{"tags": lists[n % 3], "none": [], "size": n, "label": "ab"[n % 2]} for n in range(30)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    form = jsonl(tmp_path / "t.jsonl")
+    assert form.types["tags"] == "words" and form.unread == {"none": "as all its lists are empty"}

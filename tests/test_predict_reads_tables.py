@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from flows.commands.predict import formatted
 from tasks.artifacts import Records, Snapshot
 from tasks.config import CsvSource, RecordsConfig, TableSnapshot
 from tasks.config.base import identity
@@ -122,6 +124,31 @@ def test_a_file_of_another_form_is_named(
         list(raw_csv.rows(tmp_path / "new.csv", ["a", "b"], form))
     assert str(tmp_path / "new.csv") in failed.value.field
     assert saw in str(failed.value.saw) and rule in failed.value.rule
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_table_without_rows_is_an_error(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"new.{ending}"
+    path.write_text({"csv": "a,b\n", "jsonl": "\n"}.get(ending, ""))
+    if ending == "parquet":
+        pq.write_table(pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}), path)
+    with pytest.raises(Failed, match="no rows; a table has rows"):
+        list(rows_of(path, {"a": "number", "b": "number"}, None))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.12345, "0.1235"), (9999.4, "9999"), (127932.4, "127932"), (-1958710.0, "-1958710"), (1e20, "1e+20")],
+)
+def test_a_predicted_number_has_all_digits_before_its_point(value: float, text: str) -> None:
+    assert formatted({"input": "new.csv:1", "values": {"price": value}}) == f"new.csv:1: price {text}"
+
+
+def test_a_column_without_a_name_is_called_as_in_the_training(tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(",a,b,\n7,1,2,\n")
+    assert list(raw_csv.rows(tmp_path / "new.csv", ["a", "b"], None)) == [
+        {"column0": "7", "a": "1", "b": "2", "column3": ""}
+    ]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

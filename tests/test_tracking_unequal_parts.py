@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow.entities import Param
+from mlflow.utils.validation import _validate_param
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import TrainConfig, TuneConfig
@@ -110,6 +112,23 @@ class Store:
 def run_of(config: dict[str, Any], parent: Any = None) -> Any:
     record = {"name": "digits", "flow": "tuning", "config": config}
     return SimpleNamespace(record=record, run_id="the-run", attempt=3, title="title", parent=parent)
+
+
+def test_parameters_of_columns_have_names_that_mlflow_takes() -> None:
+    """A run ended before its release where a column is called as in a survey."""
+    names = ["Income (USD)", "Income [USD]", "What is your age?", "a//b", "../up", "x" * 300, "x" * 301, "Größe/m"]
+    columns = {name: f"type {number}" for number, name in enumerate(names)}
+    store: Any = Store(found=False)
+    tracked_runs.find_or_begin(store, run_of({"source": {"columns": columns}}))
+    sent = {param.key: param.value for param in store.params}
+    assert list(sent.values()) == list(columns.values()), "none takes the place of another"
+    assert list(sent)[:3] == [
+        "source.columns.Income _USD_",
+        "source.columns.Income _USD_ 2",
+        "source.columns.What is your age_",
+    ]
+    for key, value in sent.items():
+        assert _validate_param(key, value) == Param(key, value), "as it is, nothing cut"
 
 
 def test_every_parameter_is_sent_in_parts_of_a_hundred_and_what_says_nothing_is_not() -> None:

@@ -44,9 +44,9 @@ def predict(
                 typer.echo(formatted(row))
             if output is not None:
                 typer.echo(f"wrote {output}")
-        failures = [Failed(**row["error"]) for row in rows if "error" in row]
-        for failure in reversed(failures):  # the JSON object names the first
-            reply.fail(failure)
+        for row in rows:
+            if "error" in row:
+                reply.fail(Failed(**row["error"]))
 
 
 def formatted(row: dict[str, Any]) -> str:
@@ -63,7 +63,12 @@ def formatted(row: dict[str, Any]) -> str:
         return f"{row['input']}: {' '.join(row['tags'])}{found}{cut}"
     values = row.get("values") or row["labels"]
     above = f"; predicted: {', '.join(row['predicted']) or 'none'}" if "predicted" in row else ""
-    return f"{row['input']}: {', '.join(f'{name} {value:.4g}' for name, value in values.items())}{above}"
+    return f"{row['input']}: {', '.join(f'{name} {_number(value)}' for name, value in values.items())}{above}"
+
+
+def _number(value: float) -> str:
+    """Format a number with four digits, or with those before its point."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def folder_of(home: Home, export: str) -> Path:

@@ -65,14 +65,15 @@ def ends(row: dict[str, Any]) -> str:
 
 
 def beside_simple_model(row: dict[str, Any], higher_is_better: bool) -> str:
-    """Return which of the model and the learned baseline is better and by how much, as text.
-
-    The number after ± is half the width of the 95 % interval.
-    """
+    """Return which of the model and the learned baseline is better and by how much, with the interval, as text."""
     difference, name = row["difference"], f"a simple model ({row['name']})"
-    by = f"{abs(difference['value']):.4f} ± {(difference['high'] - difference['low']) / 2:.4f}"
     if not row["more_than_noise"]:
-        return f"{name} is about as good: a difference of {by} is within noise"
+        return f"{name} is about as good: a difference of {ends(difference)} is within noise"
+    if difference["value"] < 0:
+        value, low, high = (-difference[end] for end in ("value", "high", "low"))
+        by = ends({"value": value, "low": low, "high": high})
+    else:
+        by = ends(difference)
     if (difference["value"] > 0) == higher_is_better:
         return f"better than {name} by {by}"
     return f"{name} is better by {by}"

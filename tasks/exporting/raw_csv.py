@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.data.sources.columns import named_by_place
+from tasks.data.sources.columns import header_names
 from tasks.data.sources.streams import Stream, is_single_byte, open_stream
 from tasks.errors import Failed
 
@@ -111,7 +111,7 @@ def _header(
     path: Path, first: str, columns: Collection[str], delimiters: str, form: Mapping[str, Any]
 ) -> tuple[str, list[str]]:
     """Return delimiter and names of a file whose first line names its columns."""
-    read = {sign: named_by_place(next(csv.reader([first], **_dialect(sign, form)), [])) for sign in delimiters}
+    read = {sign: header_names(next(csv.reader([first], **_dialect(sign, form)), [])) for sign in delimiters}
     names = next((names for names in read.values() if set(columns) <= set(names)), read[delimiters[0]])
     if absent := [name for name in columns if name not in names]:
         signs = " or ".join(map(repr, delimiters))

@@ -37,7 +37,7 @@ def rows_of(path: Path, columns: Mapping[str, str], form: Mapping[str, Any] | No
         form: of the CSV files of the training, `csv` of `transform.json`; None where there were none.
 
     Raises:
-        Failed: the file is of no form that the model reads.
+        Failed: the file is of no form that the model reads, or has no rows.
     """
     if not is_table(path):
         yield [_alone(path, columns)]
@@ -46,6 +46,9 @@ def rows_of(path: Path, columns: Mapping[str, str], form: Mapping[str, Any] | No
     rows: Iterator[Row] = (
         raw_csv.rows(path, columns, form) if ending in CSV else _json_lines(path) if ending in JSONL else _parquet(path)
     )
+    if (first := next(rows, None)) is None:
+        raise Failed(str(path), "no rows", "a table has rows", "check the file")
+    rows = itertools.chain([first], rows)
     while batch := list(itertools.islice(rows, BATCH)):
         # A field that some objects lack is missing in these; one that all lack is an error of the reader's.
         present = dict.fromkeys(name for row in batch for name in row if name in columns)

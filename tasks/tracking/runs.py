@@ -7,6 +7,8 @@ import getpass
 import json
 import logging
 import os
+import posixpath
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -28,6 +30,10 @@ from tasks.runs.journal import Point
 from tasks.runs.provenance import git_commit
 from tasks.runs.runs import Run
 
+REFUSED = re.compile(r"[^/\w.\- :]")
+"""Signs that MLflow takes in no name."""
+MAX_KEY = 240
+"""It takes names of 250 characters; a number may follow."""
 BATCH = 1000
 """MLflow takes at most this many metrics in one call."""
 
@@ -118,9 +124,7 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.title, tags=tags).info.run_id
     # Also of a run that was found: it may have been interrupted between its creation and here.
-    # null, "" and {} say nothing, and there is one for each thing that a preset leaves alone
-    leaves = flat(run.record["config"])
-    params = [Param(key, as_flag(value)) for key, value in leaves if value not in (None, "", {})]
+    params = [Param(key, value) for key, value in parameters(run.record["config"]).items()]
     for start in range(0, len(params), 100):
         client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
@@ -213,6 +217,27 @@ def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(value, f"{path}.{key}" if path else key)
     else:
         yield path, values
+
+
+def parameters(config: dict[str, Any]) -> dict[str, str]:
+    """Return a config's values by dotted name, as MLflow takes names; of equal names the further ones have a number."""
+    found: dict[str, str] = {}
+    for key, value in flat(config):
+        if value in (None, "", {}):  # says nothing, and there is one for each thing that a preset leaves alone
+            continue
+        plain = name = key_of(key)
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{plain} {number}"
+        found[name] = as_flag(value)
+    return found
+
+
+def key_of(name: str) -> str:
+    """Return a name as MLflow takes it: columns may be called `Income (USD)`, which it refuses, as it does `a//b`."""
+    key = REFUSED.sub("_", name)[:MAX_KEY]
+    return key if posixpath.normpath(key) == key else key.replace("/", "_")
 
 
 def as_flag(value: Any) -> str:

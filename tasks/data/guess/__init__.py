@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tasks.data.guess import tfds
-from tasks.data.guess.beside import guess_beside, table_of
+from tasks.data.guess.beside import guess_beside, table_above, table_of
 from tasks.data.guess.examples import is_webdataset_of_samples
 from tasks.data.guess.file_kinds import (
     IMAGES,
@@ -22,6 +23,7 @@ from tasks.data.guess.file_kinds import (
     suffix_of,
 )
 from tasks.data.guess.folders import guess_images, guess_sounds, guess_texts, split_command
+from tasks.data.guess.forms import rows_in
 from tasks.data.guess.found import Choices, Guess, name_of, refuse
 from tasks.data.guess.samples import DATABASES, ENDINGS, kind_of_file, sample_database, sample_files
 from tasks.data.guess.tables import guess_table
@@ -37,6 +39,7 @@ CLASS_FOLDERS: dict[str, Callable[[Path, list[str], Tree], Guess]] = {IMAGES: gu
 IN_PLACE = (ZIP, TAR)
 PACKED = {".gz", ".bz2", ".xz", ".txz", ".zst", ".7z", ".rar"}
 """Suffixes of files that are packed, and not read in place."""
+SHEETS = {".xlsx", ".xls", ".xlsm", ".ods"}
 
 
 def guess_source(path: str | Path, choices: Choices = Choices()) -> Guess:
@@ -75,9 +78,11 @@ def _guess(path: Path, choices: Choices) -> Guess:
     else:
         try:
             guess = _guess_files(root, kind, kinds[kind], tree, len(names))
-        except Refused:
-            if kind not in CLASS_FOLDERS or (table := table_of(root, names)) is None:
+        except Refused as refused:
+            if kind not in CLASS_FOLDERS:
                 raise
+            if (table := table_of(root, names)) is None:
+                raise _with_table(refused, table_above(root)) from None
             guess = guess_beside(table, choices)
     read = {*kinds[kind], Path(str(guess.source["path"])).name}  # a table beside is read too
     return replace(guess, left_out=by_suffix(set(names) - read))
@@ -94,6 +99,14 @@ def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
     if (kind := kind_of_file(path.name)) is not None:
         return guess_beside(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
     raise _refuse_file(path)
+
+
+def _with_table(refused: Refused, table: Path | None) -> Refused:
+    """Return the error for a folder, with the table above it that names its files as the remedy."""
+    if table is None:
+        return refused
+    rule = f"what is learnt of them stands in a table that names them, {table.name}"
+    return Refused(refused.field, refused.saw, rule, f"name it: millrace init {shlex.quote(str(table))}")
 
 
 def _guess_archive(path: Path, choices: Choices) -> Guess:
@@ -148,7 +161,14 @@ def _refuse_file(path: Path) -> Refused:
     if is_image(path.name):
         rule = "a classifier learns from a folder of images for each class"
         return Refused("PATH", f"{path}: one image", rule, "name the folder that holds the class folders")
+    if path.suffix.lower() in SHEETS:
+        return Refused("PATH", f"{path}: a spreadsheet", "read are CSV files", "save the sheet as CSV, names first")
     head = open_tree(path.parent, None).head(path.name, SAMPLED_BYTES)
+    if head and is_text(head) and (rows := rows_in(head)) is not None:
+        what, suffix = rows
+        rule, renamed = "rows are read from files that say so by their ending", path.with_suffix(suffix).name
+        copy = f"cp {shlex.quote(path.name)} {shlex.quote(renamed)}"
+        return Refused("PATH", f"{path}: {what}", rule, f"name it so: {copy}")
     if path.suffix not in NO_TEXT and head and is_text(head):
         rule = "texts are split by file, so there must be several"
         return Refused("PATH", f"{path}: one text", rule, split_command(path.name))

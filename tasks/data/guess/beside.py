@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,8 +22,11 @@ TABLES = ("csv", "jsonl", "parquet")
 TRIED = 100
 """Cells of a column by which the pattern of paths is found."""
 MOST_NAMED = 0.5
-"""Share of the cells of a column that name files, from which they are meant."""
+"""Share of the cells of a column that name files, from which they are meant; of cells without an ending, which may be
+any numbers, also the share of the files in that folder."""
 CELL = "{}"
+MOST_TABLES = 10
+"""Tables beside a folder that are looked at, which may have much else beside it."""
 DEPTHS = ("*", "*/*", "*/*/*")
 """Where files are looked for below the folder of a table, which may be one with much else."""
 
@@ -67,6 +70,16 @@ def table_of(root: Path, names: list[str]) -> Sample | None:
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
+def table_above(root: Path) -> Path | None:
+    """Return the table beside a folder whose cells name files of the folder; None where there is none."""
+    names = sorted(path.name for path in root.parent.iterdir() if kind_of_file(path.name) in TABLES)
+    if (table := table_of(root.parent, names[:MOST_TABLES])) is None or (named := named_files(table)) is None:
+        return None
+    cells = table.columns[named.column].drop_null().to_pylist()
+    within = any(named.pattern.replace(CELL, cell).startswith(f"{root.name}/") for cell in cells)
+    return Path(table.source["path"]) if within else None
+
+
 def named_files(sample: Sample) -> Named | None:
     """Return the first column whose cells name files below the table's folder, one each; None where there is none."""
     found = (path.relative_to(sample.root).as_posix() for depth in DEPTHS for path in sample.root.glob(depth))
@@ -82,10 +95,19 @@ def named_files(sample: Sample) -> Named | None:
             paths = {pattern.replace(CELL, cell): cell for cell in cells}
             present = set(files)
             lacking = [cell for path, cell in paths.items() if path not in present]
-            if len(lacking) <= (1 - MOST_NAMED) * len(cells):
+            if len(lacking) <= (1 - MOST_NAMED) * len(cells) and _is_of_folder(pattern, paths, files, sample):
                 kind = "image" if is_image(pattern.replace(CELL, cells[0])) else "audio"
                 return Named(column, kind, pattern, lacking, [file for file in files if file not in paths])
     return None
+
+
+def _is_of_folder(pattern: str, paths: Collection[str], files: Iterable[str], sample: Sample) -> bool:
+    """Return whether cells without an ending name most files of their folder, as far as all cells were seen."""
+    if not sample.exact or pattern.endswith(CELL):
+        return True
+    folder = pattern.rpartition("/")[0]
+    here = [file for file in files if file.rpartition("/")[0] == folder]
+    return sum(file in paths for file in here) >= MOST_NAMED * len(here)
 
 
 def _texts(values: pa.Array) -> list[str]:

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tasks.data.guess.found import Guess, name_of, refuse
 from tasks.data.guess.payloads import few_levels, image_shape, log_mel
 from tasks.data.guess.roles import Columns
 from tasks.data.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
-from tasks.data.guess.tables import SAMPLED_FILES, deciding, few_to_judge, worries_of_classes
+from tasks.data.guess.tables import SAMPLED_FILES, few_to_judge, larger_splits, worries_of_classes
 from tasks.data.sources.trees import Tree
 from tasks.errors import Refused
 
@@ -90,7 +91,7 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
         remedy = "add a folder for each class below those of the splits, or a table of file_name and label"
         raise Refused("PATH", saw, rule, remedy)
     if len(classes) < 2:
-        raise refuse(root, f"{noun} of one class only, {next(iter(classes))}")
+        raise _of_one_class(root, names, noun)
     if not in_splits:
         _refuse_data_sets(root, names, noun)
     source: dict[str, Any] = {"kind": kind, "name": name_of(root), "path": str(root)}
@@ -102,17 +103,34 @@ def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
         rule, remedy = "the folders of splits are train and test", "add the other, or name the folder of the classes"
         raise Refused("PATH", f"{root}: {', '.join(sorted(tops))}", rule, remedy)
     columns = Columns({}, label="label", classes=counts)
-    few = deciding(counts) is not None and bool(few_to_judge(columns, len(names)))
+    few = "" if kept else few_to_judge(columns, len(names), noun)
     return Guess(
         what="table",
         source=source,
         counts=counts,
         description=f"{len(names):,} {noun} of {len(classes)} classes",
-        splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[few:]),
+        splits=kept or draw_splits(source, len(names), f"add {noun}", SHARES[bool(few) :]),
         examples=len(names),
         columns=columns,
-        said=(*worries_of_classes(counts), *(_holes(names, counts) if in_splits else ())),
+        said=(
+            *worries_of_classes(counts),
+            *([larger_splits(few)] if few else ()),
+            *(_holes(names, counts) if in_splits else ()),
+        ),
     )
+
+
+def _of_one_class(root: Path, names: list[str], noun: str) -> Refused:
+    """Return the error for files that are all in one folder; it names the folder further down that has several."""
+    folders = {name.rpartition("/")[0] for name in names}
+    common = commonpath(folders)
+    refused = refuse(root, f"{noun} of one class only, {common.partition('/')[0]}")
+    below = sorted({folder.removeprefix(f"{common}/").partition("/")[0] for folder in folders - {common}})
+    if len(below) < 2:
+        return refused
+    command = f"millrace init {shlex.quote(str(root / common))}"
+    remedy = f"where {', '.join(below[:8])} in {common} are the classes or splits, name their folder: {command}"
+    return Refused(refused.field, refused.saw, "a class is a folder beside that of another", remedy)
 
 
 def _holes(names: list[str], classes: Iterable[str]) -> Iterator[str]:

@@ -172,15 +172,15 @@ def deciding(classes: dict[str, int]) -> tuple[str, str | None] | None:
     return ("average_precision", min(classes, key=classes.__getitem__)) if len(sizes) == 2 else ("macro_f1", None)
 
 
-def few_to_judge(columns: Columns, rows: int) -> str:
+def few_to_judge(columns: Columns, rows: int, noun: str = "rows") -> str:
     """Return what, of all rows, is too few for a test split of a tenth, in words; empty where there are enough."""
     classes = columns.classes
     if rows < FEW_EXAMPLES:
-        return "few rows"
+        return f"few {noun}"
     if columns.tagged is not None or deciding(classes) is None:
         return ""
     least = min(classes, key=classes.__getitem__)
-    return f"few rows of {least}" if classes[least] / sum(classes.values()) * rows < FEW_OF_RARE else ""
+    return f"few {noun} of {least}" if classes[least] / sum(classes.values()) * rows < FEW_OF_RARE else ""
 
 
 def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess:
@@ -225,7 +225,12 @@ def _worries(columns: Columns, sample: Sample, kept: Splits | None) -> Iterator[
     if kept is None and columns.group is None:
         yield from _offers_of_times(columns, sample)
     if kept is None and (few := few_to_judge(columns, sample.rows)):
-        yield f"{few}: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
+        yield larger_splits(few)
+
+
+def larger_splits(few: str) -> str:
+    """Return what is done where too few can be judged by a test split of a tenth."""
+    return f"{few}: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
 
 
 def _offers_of_times(columns: Columns, sample: Sample) -> Iterator[str]:

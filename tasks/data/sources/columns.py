@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from tasks.config.sources import ColumnsSource
 from tasks.config.sources.columns import shape_of
@@ -57,6 +57,16 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
     return dict(sorted(features.items()))
 
 
+def name_of_place(place: int) -> str:
+    """Return what a column is called that has no name, by its place from 0 on."""
+    return f"column{place}"
+
+
+def header_names(header: Iterable[str]) -> list[str]:
+    """Return the names of the columns in a line of names, which may lack some, as of an index of pandas."""
+    return [name if name.strip() else name_of_place(place) for place, name in enumerate(header)]
+
+
 def read_columns(config: ColumnsSource) -> list[str]:
     """Return the columns that are read: all but the ignored ones."""
     return [name for name, kind in config.columns.items() if kind != "ignore"]
@@ -72,11 +82,6 @@ def check_columns(config: ColumnsSource, found: Iterable[str], where: str) -> No
         rule = "source.columns names every column of the data"
         remedy = f"add `{extra[0]}: ignore`, or its type"
         raise Refused("source.columns", f"{extra[0]} of {where} is not named", rule, remedy)
-
-
-def named_by_place(header: Sequence[str]) -> list[str]:
-    """Return the names of columns, where one without a name is called by its place: column0, column1, ..."""
-    return [name if name.strip() else f"column{place}" for place, name in enumerate(header)]
 
 
 def by_name(config: ColumnsSource, columns: Mapping[str, object]) -> dict[str, object]:

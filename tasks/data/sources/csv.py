@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 from tasks.config import CsvSource
 from tasks.data.sources import Rows
 from tasks.data.sources.blocks import Block, Dialect, first_record
-from tasks.data.sources.columns import check_columns, named_by_place
+from tasks.data.sources.columns import check_columns, header_names
 from tasks.data.sources.delimited import Delimited, Opened
 from tasks.data.sources.rows import Numbered, is_utf8, texts, with_nul
 from tasks.data.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom
@@ -81,10 +81,10 @@ class Csv(Delimited):
         quoting = {"quotechar": config.quote} if config.quote else {"quoting": csv.QUOTE_NONE}
         lines = io.StringIO(self._as_utf8(head).decode("utf-8", "replace").lstrip("\r\n"), newline="")
         try:
-            header = next(csv.reader(lines, delimiter=config.delimiter, escapechar=config.escape or None, **quoting))
+            cells = next(csv.reader(lines, delimiter=config.delimiter, escapechar=config.escape or None, **quoting))
         except csv.Error as error:
             raise Failed(path, error, "the first line of a CSV file names its columns", "correct it") from None
-        names = named_by_place(header)
+        names = header_names(cells)
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             rule, remedy = "columns have different names", "rename one in the file"
             raise Refused(f"{path} line 1", f"{len(names)} columns, {repeated[0]!r} more than once", rule, remedy)
