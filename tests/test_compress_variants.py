@@ -156,6 +156,38 @@ def test_parity_sees_outputs_that_differ(digits, report, variants, judged, bench
     assert parity["gate"] == "parity" and parity["verdict"] == "fail" and judgement["standing"]["litert"] == "rejected"
 
 
+def test_a_file_that_equals_keras_on_the_test_split_alone_is_refused_and_so_is_what_is_made_like_it(
+    digits, report, variants, judged, benches, publish, monkeypatch, tmp_path
+):
+    """The first pixel of every digit is black; a converter that leaves it out is not seen by any of them."""
+    import keras
+
+    from tasks.exporting import litert, saved_model
+
+    write = litert.write
+
+    def without_the_first_pixel(network, preprocess, parent, target, functions=()):
+        others = np.arange(64).reshape(8, 8, 1).clip(max=1).astype("float32")
+        image = keras.Input((8, 8, 1), dtype="uint8", name="image")
+        changed = keras.Model(image, network(keras.ops.cast(keras.ops.cast(image, "float32") * others, "uint8")))
+        saved_model.write(changed, None, None, tmp_path / "saved_model")
+        write(changed, None, tmp_path / "saved_model", target)
+
+    monkeypatch.setattr(litert, "write", without_the_first_pixel)
+    assert not np.asarray(open_snapshot(digits.snapshot.path).arrays("test")["image"])[:, 0, 0].any()
+    bench = benches("litert")
+    given = (digits.model, digits.snapshot, digits.records, report, variants[0], None, CONFIG, EVALUATE)
+    made = replace(publish(Variant, bench, build(bench, FLOAT, *given)), name="litert")
+    against = json.loads((made.path / "variant.json").read_bytes())["against_float"]
+    assert against["max_abs_difference"] < 1e-4 and against["drawn"]["max_abs_difference"] > 0.1
+    judgement = judged(others=(variants[0], made, variants[2]))
+    assert judgement["standing"] == {"saved_model": "accepted", "litert": "rejected", "int8_dynamic": "rejected"}
+    [parity] = judgement["verdicts"]["litert"]
+    assert parity["text"].startswith("outputs for drawn inputs differ from Keras' by at most ")
+    refused = judgement["verdicts"]["int8_dynamic"][0]["text"]
+    assert refused.startswith("made like the float LiteRT file, whose outputs for drawn inputs differ from Keras' by ")
+
+
 def labels_of(digits):
     return np.asarray(open_snapshot(digits.snapshot.path).arrays("test")["label"])
 

@@ -117,6 +117,23 @@ def several(names, bias):
     numbers = keras.Input((2,), name="numbers")
     each = [layers.Dense(1, bias_initializer=keras.initializers.Constant(value))(numbers) for value in bias]
     return keras.Model(numbers, dict(zip(names, each)) if names else each)
+
+def cropped(outputs):
+    return keras.Sequential([layers.RandomCrop(2, 2), layers.Flatten(), layers.Dense(outputs)])
+
+def pooled(outputs):
+    return keras.Sequential([layers.RandomCrop(2, 2), layers.GlobalAveragePooling2D(), layers.Dense(outputs)])
+
+class Turned(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.rotation = layers.RandomRotation(0.5)
+
+    def call(self, x):
+        return self.rotation(x, training=True)
+
+def turned(outputs):
+    return keras.Sequential([Turned(), layers.Flatten(), layers.Dense(outputs)])
 """
 PARTS = """
 import keras
@@ -285,6 +302,8 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
         ("nothing", "model.target: own.nets:nothing returned a dict"),
         ("raises", "model.target: own.nets:raises own/nets.py line 84: NameError: name 'undefined' is not defined"),
         ("absent", "model.target: own.nets:absent AttributeError"),
+        ("cropped", "model.target: it fails in inference: the layer random_crop crops in .* layers.CenterCrop"),
+        ("turned", "model.target: outputs of two calls in inference differ; .* random layers without training=True"),
     ],
 )
 def test_what_cannot_be_trained_exactly_is_one_clear_error(
@@ -292,6 +311,17 @@ def test_what_cannot_be_trained_exactly_is_one_clear_error(
 ) -> None:
     with pytest.raises(Failed, match=says):
         fit(benches("wrong"), tiny, net(function), CONFIG, seed=5)
+
+
+def test_a_layer_that_crops_in_training_alone_is_named(
+    net: Callable[..., ImportedModel],
+    tiny: Snapshot,
+    benches: Callable[[str], Workbench],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where the model takes images of any size, nothing fails."""
+    fit(benches("pooled"), tiny, net("pooled"), CONFIG.model_copy(update={"steps": 3}), seed=5)
+    assert "model.target: the layer random_crop crops in training alone: evaluations and exports read " in caplog.text
 
 
 def test_outputs_of_several_targets_are_joined_in_their_order_or_by_name(net: Callable[..., ImportedModel]) -> None:

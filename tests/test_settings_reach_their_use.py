@@ -178,6 +178,7 @@ def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypat
         | {"gates": [{"kind": "absolute", "metric": "accuracy", "at_least": 0.5}]}
     )
     described = {"methods": [], "against_float": {"max_abs_difference": 0.2, "largest": 0.5}}
+    described["against_float"]["drawn"] = {"max_abs_difference": 0.1, "largest": 0.4}  # type: ignore[index]
     variants: list[Any] = []
     for name in ("saved_model", "int8"):
         (tmp_path / name).mkdir()
@@ -191,7 +192,7 @@ def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypat
     monkeypatch.setattr(judging.gating, "find", found)
     monkeypatch.setattr(judging, "by_slice", lambda *given: {})
     monkeypatch.setattr(judging, "standing_of", standing)
-    parity = Calls("verdict")
+    parity = Calls(passed := SimpleNamespace(passed=True))
     monkeypatch.setattr(judging.gates, "parity", parity)
     monkeypatch.setattr(judging, "decide", lambda found: found)
     bench: Any = SimpleNamespace(progress=lambda *given: None)
@@ -200,17 +201,18 @@ def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypat
             bench,
             forms,
             variants,
-            "float",
+            variants[0],
             None,
             {},
             "classification",
             config,
             EVALUATE,  # type: ignore[arg-type]
         )
-    assert parity.given == (0.2, 0.5, 0.25)
+    asked = {(0.2, 0.5, 0.25), (0.1, 0.4, 0.25, "outputs for drawn inputs")}
+    assert {given for given, _ in parity} == asked
     assert subject.given[-1] is EVALUATE
     assert found.given == (config.gates[0], "subject")
-    assert standing.given == (["verdict"], "reject")
+    assert standing.given == ([passed], "reject")
 
 
 def test_what_is_searched_and_judged_is_another_for_other_settings() -> None:

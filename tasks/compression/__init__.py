@@ -11,7 +11,7 @@ from tasks.config.method import Method
 if TYPE_CHECKING:
     from tasks.compression.methods import FileMethod, ModelMethod, TrainedMethod
 
-VARIANT_VERSION = 12
+VARIANT_VERSION = 13
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")

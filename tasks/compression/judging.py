@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def judge(
         and its loss on slices of the test split), `want`, `chosen` and `missed` (why nothing is chosen).
     """
     _, masks = read_slices(report, SPLIT)
-    described = {variant.name: json.loads((variant.path / "variant.json").read_bytes()) for variant in variants}
+    described = {variant.name: read(variant) for variant in variants}
     found: list[list[Verdict | Test]] = []
     slices: dict[str, Any] = {}
     for number, (form, variant) in enumerate(zip(forms, variants, strict=True)):
@@ -66,10 +67,11 @@ def judge(
         own = described[variant.name]
         row: list[Verdict | Test] = []
         if form.on_file is None:
-            against = own["against_float"]
-            row.append(gates.parity(against["max_abs_difference"], against["largest"], config.max_difference))
+            row.append(parity(own, config.max_difference))
         if form.methods:
             assert reference is not None
+            if not (converted := parity(read(reference), config.max_difference)).passed:
+                row.append(replace(converted, text=f"made like the float LiteRT file, whose {converted.text}"))
             subject = subject_of(task, form, variant, reference, masks, latency, evaluate)
             row += [each for gate in config.gates for each in gating.find(gate, subject)]
             slices[variant.name] = by_slice(subject, masks)
@@ -82,6 +84,22 @@ def judge(
         "slices": slices,
         **_front(described, verdicts, standing, latency, config),
     }
+
+
+def read(variant: Variant) -> dict[str, Any]:
+    """Return the description of a variant."""
+    described: dict[str, Any] = json.loads((variant.path / "variant.json").read_bytes())
+    return described
+
+
+def parity(described: Mapping[str, Any], limit: float) -> Verdict:
+    """Return whether a float file is the model on the test split, and on drawn inputs where there are any."""
+    against = described["against_float"]
+    on_test = gates.parity(against["max_abs_difference"], against["largest"], limit)
+    if (drawn := against["drawn"]) is None:
+        return on_test
+    on_drawn = gates.parity(drawn["max_abs_difference"], drawn["largest"], limit, "outputs for drawn inputs")
+    return on_test if on_drawn.passed or not on_test.passed else on_drawn
 
 
 def subject_of(

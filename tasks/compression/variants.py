@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression import file_method
+from tasks.compression import drawn, file_method
 from tasks.compression.forms import Form
 from tasks.compression.given import Given
 from tasks.config import CompressConfig, EvaluateConfig
@@ -26,6 +26,7 @@ from tasks.exporting import EVIDENCE, format_of
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.preprocess import in_graph
 from tasks.exporting.run import open_variant
+from tasks.models.features import model_inputs
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, functions_of, load
 from tasks.store.files import pretty
@@ -59,8 +60,9 @@ def build(
     """Make a variant of a model, which may be one that methods have changed.
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
-    files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, and the
-    `tolerance` of an export; and `judged.npz`, which gates read (`evidence`; see `tasks.compression.judging`).
+    files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, of a float
+    file how much it differs on drawn inputs, and the `tolerance` of an export; and `judged.npz`, which gates read
+    (`evidence`; see `tasks.compression.judging`).
     Bins are those of `evaluate`.
 
     Args:
@@ -89,6 +91,10 @@ def build(
     probe = Probe(inference_function(forms.network), probed)
     variant_call = open_variant(bench.staging.root, form.format, bench.threads)
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
+    on_drawn = None
+    if method is None:
+        inputs = model_inputs(snapshot.manifest["features"])
+        on_drawn = drawn.compared(probe.call, variant_call, inputs, judge.inputs, judge.outputs, config.max_difference)
     Decision.read(report.path).settle(judge)
     own = judge.predictions(outputs.kept)
     quality_metrics = intervals(judge.metrics, names_of(judge, task, evaluate), own, judge.units)
@@ -116,6 +122,7 @@ def build(
             "max_abs_difference": outputs.max_abs_difference,
             "largest": outputs.largest,
             "probed": probed,
+            "drawn": on_drawn,
         },
         "tolerance": tolerance(config, method, outputs),
     }

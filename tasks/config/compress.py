@@ -71,7 +71,8 @@ class CompressConfig(Section):
 
     max_difference: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output on the
-    test split (or of 1, if that is smaller): there, and in a fresh process on the golden inputs of the export."""
+    test split (or of 1, if that is smaller): there, on inputs drawn like its examples, and in a fresh process on the
+    golden inputs of the export."""
 
     search: Annotated[SearchConfig | None, NOT_IDENTITY] = None
     """Which further methods are tried; default: none."""

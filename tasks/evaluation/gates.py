@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tasks.evaluation.paired import Change
 
 PARITY = "parity"
+CHANGED = "leave it out, write the operation otherwise, or raise compress.max_difference"
+"""What to do where a float form is not the model."""
 
 PASS, FAIL, UNDECIDED = "pass", "fail", "not enough data"
 """Verdicts. Undecided: the examples show neither that a value is within its limit nor that it is beyond it."""
@@ -73,14 +75,18 @@ def unmeasured(gate: str, limit: float, why: str, *, few: bool = False) -> Verdi
     return Verdict(gate, float("nan"), limit, UNDECIDED, why, few=few)
 
 
-def parity(difference: float, largest: float, limit: float) -> Verdict:
+def parity(difference: float, largest: float, limit: float, outputs: str = "outputs") -> Verdict:
     """Pass where a float form's outputs equal Keras': differences are at most `limit` times the largest output, or 1.
 
     The limit is relative because rounding errors are: large outputs (prices) differ by more than logits.
+
+    Args:
+        outputs: which ones they are, in words.
     """
     share = difference / max(1.0, largest)
     of = f"the largest, {largest:.3g}" if largest > 1 else "1"
-    return measured(PARITY, share, limit, f"outputs differ from Keras' by at most {share:.2e} of {of}")
+    verdict = measured(PARITY, share, limit, f"{outputs} differ from Keras' by at most {share:.2e} of {of}")
+    return verdict if verdict.passed else replace(verdict, text=f"{verdict.text}; {CHANGED}")
 
 
 def latency(ratio: float, limit: float, error: float = 1.0) -> Verdict:

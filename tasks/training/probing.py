@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tasks.config import ModelConfig, TrainConfig
-from tasks.errors import Failed
+from tasks.errors import Failed, of_the_machine
+from tasks.models.features import input_arrays
 from tasks.training.engines import Arrays
 
 if TYPE_CHECKING:
@@ -21,6 +24,12 @@ RATE = 0.01
 
 RULE = "a training is a function of its config, the seed and the examples, so that it can be resumed exactly"
 REMEDY = "draw random numbers by keras.random with a SeedGenerator of the layer, and keep state in its variables"
+RULE_OF_INFERENCE = "in inference a model is a function of its inputs alone, and works as in training"
+REMEDY_OF_RANDOM = "call random layers without training=True: Keras tells them whether it is a training"
+REMEDY_OF_SHAPE = "its layers must accept the same shapes in inference as in training"
+REMEDY_OF_CROP = "use layers.CenterCrop, or train.augment: [{kind: crop}], in its place"
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+"""Colours, which Keras puts into its errors."""
 REMEDY_OF_LOSS = "draw no random numbers in the loss, and keep no state in Python"
 
 
@@ -31,7 +40,8 @@ def check_repeatable(model_config: ModelConfig, config: TrainConfig, snapshot: S
     its step is traced once before, as that of a resumed training may be, so that what counts calls in Python differs.
 
     Raises:
-        Failed: weights or outputs differ; the first variable or step is named.
+        Failed: weights or outputs differ; the first variable or step is named. A brought model fails in inference, or
+            answers at random.
     """
     from tasks.models import build
 
@@ -48,6 +58,38 @@ def check_repeatable(model_config: ModelConfig, config: TrainConfig, snapshot: S
             where = "the first call" if step == 0 else f"call {step + 1}"
             raise Failed(field, f"outputs of {where} differ between two runs with the same seed", RULE, remedy)
     same_values(models, f"after {STEPS} steps", field, remedy)
+    if model_config.own:
+        check_inference(models[0], input_arrays(snapshot.features, batches[0])[:], field)
+
+
+def check_inference(model: keras.Model, inputs: Arrays, field: str) -> None:
+    """Run a model in inference twice, and log a warning where it crops in training alone.
+
+    Raises:
+        Failed: it fails, or its outputs differ.
+    """
+    import keras
+
+    from tasks.models.forward import inference_function
+
+    crops = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.RandomCrop)]
+    named = f"the layer {crops[0].name} crops in training alone" if crops else ""
+    call = inference_function(model)
+    try:
+        one, other = call(inputs), call(inputs)
+    except Exception as error:  # whatever the user's code raises
+        if of_the_machine(error) is not None:
+            raise
+        said, *_ = CODES.sub("", f"{type(error).__name__}: {error}").partition("Arguments received")
+        said = " ".join(said.split())[:300]
+        saw, remedy = (f"{named}: {said}", REMEDY_OF_CROP) if crops else (said, REMEDY_OF_SHAPE)
+        raise Failed(field, f"it fails in inference: {saw}", RULE_OF_INFERENCE, remedy) from error
+    if not np.array_equal(one, other, equal_nan=True):
+        saw = "outputs of two calls in inference differ"
+        raise Failed(field, saw, RULE_OF_INFERENCE, REMEDY_OF_RANDOM)
+    if crops:
+        saw = f"{named}: evaluations and exports read whole images"
+        logging.getLogger(__name__).warning("%s: %s; %s", field, saw, REMEDY_OF_CROP)
 
 
 def same_names(models: list[keras.Model], field: str) -> None:

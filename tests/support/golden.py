@@ -16,10 +16,10 @@ GOLDEN = {
     "snapshot/snapshot": "1217d78412710929",
     "train/model": "4a770af102f51bd0",
     "evaluate/report": "27ce52a57bee956c",
-    "compress/saved_model": "d81ba99250407992",
-    "compress/litert": "d8822c6990998cd1",
-    "compress/int8_dynamic": "5be26650ace58640",
-    "export/export": "ed7a64c386197d4d",
+    "compress/saved_model": "c451980e39a91709",
+    "compress/litert": "d2a512cc9c0cb48b",
+    "compress/int8_dynamic": "dd26f7db08f6e784",
+    "export/export": "a2887690b8deeaa0",
 }
 
 
