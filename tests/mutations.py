@@ -1443,7 +1443,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/objectives/language_model.py",
         "batch[SCORED][:, 1:] > 0",
         "batch[SCORED][:, :-1] > 0",
-        "test_snapshot_packing.py test_train_losses.py",
+        "test_snapshot_packing.py test_train_objectives.py",
         (
             "With snapshot.prompt the loss counts shifted by one token: the first token of an answer is not "
             "learned, and what follows its end is."
@@ -1453,7 +1453,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
         "    deadline = time.monotonic() + patience\n",
         "    deadline = time.time() + patience\n",
-        "test_train_horovod.py",
+        "test_deadlines_fire.py",
         "A Horovod worker whose first host never starts waits for ever instead of failing after 60 s.",
     ),
     Mutation(
@@ -1510,7 +1510,7 @@ FIRST = [
     Mutation(
         "tasks/tuning/samplers/tpe.py",
         "            constant_liar=True,\n",
-        "",
+        "            constant_liar=False,\n",
         "test_tune_choices.py",
         ("With tune.parallel above 1 trials that run at the same time do not keep away from each other's values."),
     ),

@@ -18,7 +18,7 @@ from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.fine_tune import RateScaling
 from tasks.config.optimizer import OPTIMIZERS, AdamW, AnyOptimizer, Lamb, Muon, Sgd
-from tasks.config.schedule import Constant, ScheduleConfig
+from tasks.config.schedule import Constant, Cosine, ScheduleConfig
 from tasks.config.strategy import ParameterServer
 from tasks.data import open_snapshot
 from tasks.data.pipeline import SnapshotReader
@@ -250,6 +250,20 @@ def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
         np.testing.assert_allclose(other[name] - start[name], factor * (one[name] - start[name]), rtol=2e-4, atol=1e-7)
     with pytest.raises(Failed, match="train.layer_rates: logit; names no layer that is trained; use names of dense0"):
         engine_of(snapshot, layer_rates={"logit": 0.5})
+
+
+def test_each_step_of_a_call_has_its_own_rate(snapshot: SnapshotReader) -> None:
+    """However many steps a call has, which depends on how fast the machine is."""
+    options: dict[str, Any] = {"optimizer": Sgd(), "schedule": Cosine(warmup=2)}
+    one = engine_of(snapshot, **options)
+    together = advanced(engine_of(snapshot, **options), 0, 4)
+    one.seek(0)
+    for _ in range(4):
+        one.step(1)
+    alone = {**one.state(), **{f"weights/{name}": values for name, values in one.weights().items()}}
+    one.close()
+    for name, values in together.items():
+        np.testing.assert_array_equal(values, alone[name], err_msg=name)
 
 
 def test_patterns_give_a_variable_one_rate_in_any_order() -> None:
