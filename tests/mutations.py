@@ -22,6 +22,20 @@ from tests.support.mutants import Copy, Mutation
 
 FIRST = [
     Mutation(
+        "tasks/data/reader/formats.py",
+        '    return f"-{match[1].strip(BLANKS)}" if match else text\n',
+        "    return match[1].strip(BLANKS) if match else text\n",
+        "test_init_reads_cells.py",
+        "A loss that an accountant writes in brackets is a gain.",
+    ),
+    Mutation(
+        "tasks/data/guess/columns.py",
+        "    one_to_one = len(pairs) == len(found.classes) <= column.rows // 2\n",
+        "    one_to_one = False\n",
+        "test_init_reads_cells.py",
+        "The number of the class is an input of the model that predicts it.",
+    ),
+    Mutation(
         "tasks/data/guess/codes.py",
         "        p_values.append(max(_not_rising(",
         "        p_values.append(min(_not_rising(",

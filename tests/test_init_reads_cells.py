@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -401,6 +402,66 @@ def test_a_time_offers_to_split_by_it(tmp_path: Path) -> None:
     )
     clock = [{"at": f"{n % 24:02d}:{n % 60:02d}", "x": n % 7, "y": "ab"[n % 2]} for n in range(300)]
     assert not any("split_times" in line for line in guess_source(table(tmp_path / "clock.csv", clock)).said)
+
+
+@pytest.mark.parametrize(
+    ("written", "form", "read"),
+    [
+        (
+            ["($1,200.00)", "$5,300.00"],
+            {"thousands": ",", "unit": "$", "negative": "brackets"},
+            ["-1200.00", "5300.00"],
+        ),
+        (["(12)", "7"], {"negative": "brackets"}, ["-12", "7"]),
+        (["658.14-", "2.50"], {"negative": "trailing"}, ["-658.14", "2.50"]),
+        (["23 045", "658 140"], {"thousands": " "}, ["23045", "658140"]),
+        (["23\u202f045,5", "1\u202f658\u202f140,0"], {"decimal": ",", "thousands": "\u202f"}, ["23045.5", "1658140.0"]),
+        (["658'040.00", "12.50"], {"thousands": "'"}, ["658040.00", "12.50"]),
+    ],
+)
+def test_numbers_below_0_and_between_thousands(written: list[str], form: dict[str, str], read: list[str]) -> None:
+    column = look(pa.array(written), Path())
+    assert (column.type, column.format) == ("number", form)
+    assert [Numbers(**form).read(text) for text in written] == read
+    given_format = CellFormat.model_validate(form)
+    assert cells.typed(replace(NUMBER, format=given_format.state()), pa.array(written), 0).values.to_pylist() == [
+        np.float32(text) for text in read
+    ]
+
+
+def test_codes_are_no_numbers_with_blanks() -> None:
+    for codes in (["02 134", "03 250"], ["$ 012", "$ 13"]):
+        assert look(pa.array(codes), Path()).type == "category"
+
+
+def test_cells_that_are_read_as_missing_are_counted(tmp_path: Path) -> None:
+    rows = [
+        {
+            "lead": "<0.1" if n % 5 == 0 else n % 17 / 10,
+            "country": "NA" if n % 4 == 0 else "DF"[n % 2],
+            "y": "ab"[n % 2],
+        }
+        for n in range(200)
+    ]
+    guess = guess_source(table(tmp_path / "water.csv", rows))
+    assert guess.columns.types["lead"] == "number" and guess.source["formats"] == {"lead": {"missing": ["<0.1"]}}
+    assert "lead: <0.1 in 40 rows is read as missing" in guess.said
+    assert "country: NA in 50 rows is read as missing" in guess.said
+
+
+def test_a_column_that_names_the_classes_again_is_no_input(tmp_path: Path) -> None:
+    rows = [{"x": n % 17, "target": n % 3, "category": ["dog", "rain", "siren"][n % 3]} for n in range(90)]
+    guess = guess_source(table(tmp_path / "clips.csv", rows))
+    assert guess.source["label"] == "category" and guess.columns.inputs == ["x"]
+    assert "target: ignored, as it numbers the 3 classes of category" in guess.said
+    rows[5]["target"] = 0
+    assert guess_source(table(tmp_path / "clips.csv", rows)).columns.inputs == ["x", "target"]
+
+
+def test_what_is_called_a_label_and_cannot_be_predicted_is_named(tmp_path: Path) -> None:
+    rows = [{"x": n, "kind": f"k{n}", "label": "one"} for n in range(60)]
+    with pytest.raises(Refused, match="label has one value alone"):
+        guess_source(table(tmp_path / "one.csv", [{**row, "kind": f"k{n}"} for n, row in enumerate(rows)]))
 
 
 def test_fractions_are_no_lists() -> None:

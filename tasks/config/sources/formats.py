@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import StringConstraints, model_validator
 
@@ -13,7 +13,7 @@ Sign = Annotated[str, StringConstraints(min_length=1, max_length=1, pattern=r"^[
 FIELDS = {
     "dates": ("date",),
     "lists": ("separator",),
-    "numbers": ("decimal", "thousands", "unit", "offset"),
+    "numbers": ("decimal", "thousands", "unit", "negative", "offset"),
     "plain": (),
 }
 """The fields of each form of cells, by its name in `tasks.data.reader.formats`; beside them `missing`."""
@@ -41,6 +41,10 @@ class CellFormat(Section):
 
     unit: Annotated[str, StringConstraints(min_length=1)] | None = None
     """What stands before or behind each number and is left out: `$`, `%`, `kg`. `45%` is 45."""
+
+    negative: Literal["brackets", "trailing"] | None = None
+    """How a number below 0 is written where no minus is before it: `brackets`, as accountants do, `($1,200.00)`; or
+    `trailing`, as SAP does, `1,200.00-`."""
 
     offset: float | None = None
     """A number that is subtracted from each, before it is rounded to float32 (7 digits): `1700000000` from seconds."""

@@ -63,7 +63,7 @@ def predicted(columns: Mapping[str, Column]) -> str | None:
         few = column.type == "category" and 2 <= column.distinct <= min(MAX_CLASSES, max(2, column.rows // 4))
         return few or (column.type == "number" and column.distinct > 1)
 
-    named = [name for name in columns if LABELS.fullmatch(last_part(name)) and fits(columns[name])]
+    named = [name for name in columns if is_called_label(name) and fits(columns[name])]
     if named:
         return named[-1]
     last = list(columns)[-1] if columns else None
@@ -74,7 +74,7 @@ def several(columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> tu
     """Return the last columns where they are of 0 and 1, two at least, none is called like a label, and they are not
     one class a row."""
     names = [*itertools.takewhile(lambda name: is_binary(sample[name]), reversed([*columns]))][::-1]
-    if len(names) < 2 or any(LABELS.fullmatch(last_part(name)) for name in columns):
+    if len(names) < 2 or any(map(is_called_label, columns)):
         return ()
     ones = np.sum([np.asarray(number.typed(NUMBER, sample[name], 0).values) for name in names], axis=0)
     return () if bool((ones == 1).all()) else tuple(names)
@@ -109,6 +109,11 @@ def split(columns: Mapping[str, Column]) -> str | None:
         if SPLITS.fullmatch(last_part(name)) and not column.missing and "train" in {USUAL_NAMES.get(v) for v in values}:
             return name if len(values) > 1 and values <= USUAL_NAMES.keys() else None
     return None
+
+
+def is_called_label(name: str) -> bool:
+    """Return whether a column has a name by which it is what is predicted."""
+    return LABELS.fullmatch(last_part(name)) is not None
 
 
 def last_part(name: str) -> str:

@@ -35,6 +35,8 @@ MOSTLY = 3
 """Times as many different values as placeholders that the others are, at least."""
 DIGITS_OF_DATE = re.compile(r"(19|20)\d{6}(\d{6})?")
 LEADING_ZERO = re.compile(r"0\d+")
+LIMIT = re.compile(rf"[<>\u2264\u2265]=?\s*{DECIMAL.pattern}")
+"""A value beyond what can be measured, such as `<0.1`."""
 REPEATED = 3
 """Rows at least of a number that may mean a missing value."""
 MEASURED = 10
@@ -207,9 +209,13 @@ def _shortest(value: float) -> str:
 
 
 def _placeholders(counts: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield what of the cells may stand for a missing value: nothing, then the few that have no digit."""
+    """Yield what of the cells may stand for a missing value: nothing, then the few without a digit, or of a limit."""
     yield {}
-    wordy = {text: count for text, count in counts.items() if not any(sign.isdigit() for sign in text)}
+    wordy = {
+        text: count
+        for text, count in counts.items()
+        if not any(sign.isdigit() for sign in text) or LIMIT.fullmatch(text)
+    }
     if 0 < len(wordy) <= PLACEHOLDERS and MOSTLY * len(wordy) <= len(counts) - len(wordy):
         yield wordy
 

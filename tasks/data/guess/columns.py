@@ -14,10 +14,12 @@ from tasks.data.features import KEY
 from tasks.data.guess import candidates
 from tasks.data.guess.candidates import IDS, KEYS, SPLITS, last_part
 from tasks.data.guess.codes import MOST_CODES, codes
-from tasks.data.guess.column import FEW_CLASSES, Column, look
+from tasks.data.guess.column import CATEGORY, FEW_CLASSES, Column, look
 from tasks.data.guess.predicted import outcomes_of, with_predicted, with_several
 from tasks.data.guess.roles import Columns
 from tasks.data.guess.tags import Tagged, tagged
+from tasks.data.kinds import category
+from tasks.data.kinds.label import plain_classes
 
 OF_FILES = re.compile(
     r"height|width|depth|channels|colou?r_?space|format|encoding|file_?name|sha\d+|md5|size|rate", re.I
@@ -27,8 +29,10 @@ OF_FILES = re.compile(
 NEARLY_ALL = 0.9
 """Share of different values from which a column names its rows."""
 FOLDS = 20
+WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 MANY = 3
-"""Columns of 0 and 1 at the end from which they may be labels of a table."""
+"""Columns of 0 and 1 at the end from which they may be labels of a table; and classes from which it is no chance that
+another column has one value for each."""
 FEW_MISSING = 0.05
 """Share of missing, or of other, cells from which it may matter which they are."""
 
@@ -93,7 +97,8 @@ def _of_inputs(found: Columns, columns: Mapping[str, Column], sample: Mapping[st
     outcomes = outcomes_of(found, sample)
     beside = [name for name, column in columns.items() if column.type in ("image", "audio")]
     for name, column in columns.items():
-        if reason := _useless(name, column) or (_describes(name, column, beside) if beside else ""):
+        reason = _useless(name, column) or (_describes(name, column, beside) if beside else "")
+        if reason := reason or _repeats_the_label(found, name, column, sample):
             found.types[name] = "ignore"
             also = f"; {column.why}" if column.type == "category" and column.why else ""
             yield f"{name}: ignored, {reason}{also}"
@@ -120,6 +125,9 @@ def _written(name: str, column: Column, found: Columns) -> Iterator[str]:
         if text not in words:
             found.placeholders_of.setdefault(name, []).append(text)
         yield f"{name}: {text} in {count:,} rows is read as missing"
+    if column.type == "category":
+        named = {text: count for text, count in column.absent.items() if count >= FEW_MISSING * column.rows}
+        yield from (f"{name}: {text} in {count:,} rows is read as missing" for text, count in named.items() if text)
     if words:
         form["missing"] = [*form.get("missing", ()), *words]
     if form:
@@ -144,6 +152,19 @@ def _of_words(columns: Mapping[str, Column], words: Tagged, key: str | None) -> 
     splits = columns[split].values if split is not None else ()
     found = Columns(types, key, words.tags, split=split, classes=words.classes, said=tuple(said), splits=splits)
     return replace(found, tagged=words)
+
+
+def _repeats_the_label(found: Columns, name: str, column: Column, sample: Mapping[str, pa.Array]) -> str:
+    """Return why a column that numbers each of several classes, or calls it by its name, is no input; else nothing."""
+    if found.label is None or not MANY <= len(found.classes) == column.distinct or column.missing:
+        return ""
+    numbered = column.type == "number" and column.whole
+    if column.type not in ("category", "number") or numbered == all(map(WHOLE_NUMBER.fullmatch, found.classes)):
+        return ""
+    labels, names = (plain_classes(category.typed(CATEGORY, sample[each], 0).values) for each in (found.label, name))
+    pairs = set(zip(labels.to_pylist(), names.to_pylist(), strict=True))
+    one_to_one = len(pairs) == len(found.classes) <= column.rows // 2
+    return f"as it {'numbers' if numbered else 'names'} the {len(pairs)} classes of {found.label}" if one_to_one else ""
 
 
 def _describes(name: str, column: Column, beside: list[str]) -> str:

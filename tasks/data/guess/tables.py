@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from tasks.config import CsvSource, SourceConfig
 from tasks.data import cells
 from tasks.data.features import EPOCH, MICROSECOND, NO_TIME, Feature
+from tasks.data.guess.candidates import is_called_label
 from tasks.data.guess.column import look
 from tasks.data.guess.columns import guess_columns
 from tasks.data.guess.found import Choices, Guess
@@ -188,7 +189,8 @@ def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess
     texts = [name for name in columns.inputs if columns.types[name] == "text"]
     if len(texts) != 1 or len(columns.inputs) > 1:
         rule, names = "one column is predicted from the others", ", ".join(columns.types)
-        raise Refused("--label", f"nothing, and the columns are {names}", rule, "name it: --label COLUMN")
+        unfit = "".join(f"; {each} {_of_values(sample, each)}" for each in columns.types if is_called_label(each))
+        raise Refused("--label", f"nothing, and the columns are {names}{unfit}", rule, "name it: --label COLUMN")
     held = pc.sum(pc.binary_length(sample.columns[texts[0]])).as_py() or 0
     size = held * sample.rows // max(len(sample.columns[texts[0]]), 1)
     shares = shares_of_text(size, sample.rows)
@@ -204,6 +206,14 @@ def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess
         bytes=size,
         said=(*sample.form.said, _types(columns), *columns.said, "no label: a language model (or add --label)"),
     )
+
+
+def _of_values(sample: Sample, name: str) -> str:
+    """Return how many values a column has that is called like a label, in words."""
+    if name not in sample.columns:
+        return "is not read"
+    different = len(pc.unique(sample.columns[name].drop_null()))
+    return "has one value alone" if different == 1 else f"has {different:,} values, too many for classes"
 
 
 def _types(columns: Columns) -> str:

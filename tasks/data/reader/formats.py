@@ -12,7 +12,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -127,17 +127,22 @@ GROUPED = r"(?:[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}|[0-9]+)"
 THOUSANDS = (",", ".", " ", "'", "\u00a0", "\u202f", "\u2019")
 WRITTEN = re.compile(rf"[\d{''.join(THOUSANDS)}]*\d[\d{''.join(THOUSANDS)}]*(?:[eE][+-]?\d+)?")
 """A number with any signs between its digits."""
-LEADING_ZERO = re.compile(r"(?<![\d.,])0\d")
-"""Of a code, not a number."""
+LEADING_ZERO = re.compile(r"[^\d.,]*0\d")
+"""How a code begins, and no number."""
 UNIT = re.compile(r"[^-+\u2212\d\s.,()':_]+(?:[ /][^-+\u2212\d\s.,()':_]+)?")
 """What may stand behind a number: `%`, `kg`, `EUR`, `km/h`, `sq ft`."""
 BEFORE = re.compile(r"[^-+\u2212\w\s.,()':]+|[A-Za-z]{0,3}\$|[A-Z]{3}(?=\s)|Rs\.?")
 """What may stand before one: `$`, `US$`, `EUR`; `A12` is a name."""
 
 
+NEGATIVE = {"brackets": re.compile(r"\((.*\d.*)\)"), "trailing": re.compile(r"(.*\d.*)[-\u2212]")}
+"""Numbers below 0, by how they are written without a minus before: by accountants, and by SAP."""
+
+
 @dataclass(frozen=True)
 class Numbers(Format):
-    """Numbers with a decimal comma, with signs between thousands, or with a unit before or behind each."""
+    """Numbers with a decimal comma, with signs between thousands, with a unit before or behind each, or with a minus
+    that is not before them."""
 
     kind: ClassVar[str] = "numbers"
     decimal: str = ""
@@ -146,11 +151,13 @@ class Numbers(Format):
     """Sign between groups of digits; empty: none."""
     unit: str = ""
     """What stands before or behind each number, and is left out."""
+    negative: str = ""
+    """How one below 0 is written: `brackets` around it, or a minus behind it (`trailing`); empty: a minus before."""
     offset: float = 0.0
     """Is subtracted from each number, in float64."""
 
     def read(self, text: str) -> str:
-        bare = self._bare(text.strip(BLANKS))
+        bare = self._bare(_with_sign(text.strip(BLANKS), self.negative))
         if bare is None or not self._digits.fullmatch(bare):
             example = f"1{self.thousands}234{self.decimal or '.'}5"
             before = BEFORE.fullmatch(self.unit) and not self.unit.isalpha()
@@ -178,11 +185,21 @@ class Numbers(Format):
 
     @classmethod
     def recognise(cls, texts: Sequence[str]) -> list[Format]:
-        units = {_unit_of(text.strip(BLANKS)) for text in texts}
-        if len(units) != 1 or None in units or any(LEADING_ZERO.search(text) for text in texts):
+        stripped = [text.strip(BLANKS) for text in texts]
+        negative = next((each for each in NEGATIVE if any(map(NEGATIVE[each].fullmatch, stripped))), "")
+        signed = [_with_sign(text, negative) for text in stripped]
+        units = {_unit_of(text) for text in signed}
+        if len(units) != 1 or None in units or any(map(LEADING_ZERO.match, signed)):
             return []
-        forms = (cls(decimal, thousands, *units) for decimal, thousands in _signs_of(texts))  # type: ignore[arg-type]
+        [unit] = map(str, units)
+        forms = (cls(decimal, thousands, unit, negative) for decimal, thousands in _signs_of(signed))
         return list(itertools.islice((form for form in forms if _reads_all(form, texts)), 1))
+
+
+def _with_sign(text: str, negative: str) -> str:
+    """Return a number with a minus before it where it is written otherwise."""
+    match = NEGATIVE[negative].fullmatch(text) if negative else None
+    return f"-{match[1].strip(BLANKS)}" if match else text
 
 
 def _unit_of(text: str) -> str | None:
@@ -282,14 +299,14 @@ def reader_of(state: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return the function that reads a raw value, a text as its form says; None is missing."""
     form, missing = of_state(state), frozenset(state.get("missing", ()))
     numbers = {float(text) for text in missing if NUMBER.fullmatch(text)}
-    bare = numbers and Numbers(state.get("decimal", ""), state.get("thousands", ""), state.get("unit", ""))
+    bare = replace(form, offset=0.0) if isinstance(form, Numbers) else Numbers()
 
     def read(value: Any) -> Any:
         if isinstance(value, str):
             stripped = value.strip(BLANKS)
             if stripped in MISSING or stripped in missing:
                 return None
-            if bare and _reads(bare, stripped) and float(bare.read(stripped)) in numbers:
+            if numbers and _reads(bare, stripped) and float(bare.read(stripped)) in numbers:
                 return None
             return form.read(stripped)
         if not isinstance(value, int | float) or isinstance(value, bool):
