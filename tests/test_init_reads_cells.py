@@ -313,9 +313,9 @@ def test_whole_numbers_are_codes_where_their_name_their_few_values_or_the_label_
     assert said["part"].startswith("category, as what is predicted neither rises nor falls with its 9 whole numbers (p")
     assert said["pain_type"] == "category, as its name says that its 9 whole numbers are codes"
     assert said["month"] == "category, as its name says that its 12 whole numbers are codes"
-    assert said["smoker"] == "category, as it has 2 values, 0 and 1"
-    assert said["slope"] == "category, as it has 3 values, 3 and 6 and 7"
-    assert said["stage"] == "category, as its whole numbers are the 4 from 1 to 4"
+    assert said["smoker"] == "category, as it has only 2 values: 0, 1"
+    assert said["slope"] == "category, as it has only 3 values: 3, 6, 7"
+    assert said["stage"] == "category, as its values are the whole numbers from 1 to 4"
     numbers = [name for name, kind in guess.columns.types.items() if kind == "number"]
     assert numbers == ["grade", "rooms", "falls", "depth"]
 
@@ -397,8 +397,8 @@ def test_a_time_offers_to_split_by_it(tmp_path: Path) -> None:
     path = table(tmp_path / "days.csv", rows)
     [offer] = [line for line in guess_source(path).said if "records.split_times" in line]
     assert offer == (
-        "day: a time; if later rows are to be predicted from earlier ones, split by it: source.time: day, "
-        "records.splits: time, records.split_times: {validation: 2020-09-17, test: 2020-10-19}, and no shares"
+        "day: a time; to predict later rows from earlier ones, split by it: source.time: day, records.splits: time, "
+        "records.split_times: {validation: 2020-09-17, test: 2020-10-19} (in place of the shares)"
     )
     clock = [{"at": f"{n % 24:02d}:{n % 60:02d}", "x": n % 7, "y": "ab"[n % 2]} for n in range(300)]
     assert not any("split_times" in line for line in guess_source(table(tmp_path / "clock.csv", clock)).said)

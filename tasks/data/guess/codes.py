@@ -52,14 +52,14 @@ def codes(name: str, column: Column, raw: pa.Array, outcomes: Sequence[NDArray[n
     values, rows = np.unique(x[~np.isnan(x)], return_counts=True)
     counted = bool((np.diff(rows) < 0).all()) and (values[0] == 0 or len(values) > FEW_LEVELS)  # the more, the rarer
     if column.distinct == 2 or (column.distinct == 3 and rows.min() >= OF_EACH and not counted):
-        return f"as it has {column.distinct} values, {' and '.join(f'{value:.0f}' for value in values)}"
+        return f"as it has only {column.distinct} values: {', '.join(f'{value:.0f}' for value in values)}"
     if (p_value := disorder(x, outcomes)) < NOT_ORDERED:
         return (
             f"as what is predicted neither rises nor falls with its {column.distinct} whole numbers (p = {p_value:.1g})"
         )
     numbered = values[0] in (0, 1) and values[-1] - values[0] == len(values) - 1
     if numbered and not counted and len(values) <= FEW_CODES and rows.min() >= OF_EACH:
-        return f"as its whole numbers are the {column.distinct} from {values[0]:.0f} to {values[-1]:.0f}"
+        return f"as its values are the whole numbers from {values[0]:.0f} to {values[-1]:.0f}"
     return ""
 
 
