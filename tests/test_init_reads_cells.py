@@ -398,7 +398,7 @@ def test_a_time_offers_to_split_by_it(tmp_path: Path) -> None:
     [offer] = [line for line in guess_source(path).said if "records.split_times" in line]
     assert offer == (
         "day: a time; to predict later rows from earlier ones, split by it: source.time: day, records.splits: time, "
-        "records.split_times: {validation: 2020-09-17, test: 2020-10-19} (in place of the shares)"
+        "and in place of the shares records.split_times: {validation: 2020-09-17, test: 2020-10-19}"
     )
     clock = [{"at": f"{n % 24:02d}:{n % 60:02d}", "x": n % 7, "y": "ab"[n % 2]} for n in range(300)]
     assert not any("split_times" in line for line in guess_source(table(tmp_path / "clock.csv", clock)).said)

@@ -256,8 +256,9 @@ def _offers_of_times(columns: Columns, sample: Sample) -> Iterator[str]:
             continue
         validation, test = (_as_written(time) for time in later)
         yield (
-            f"{name}: a time; to predict later rows from earlier ones, split by it: source.time: {name}, records.splits: "
-            f"time, records.split_times: {{validation: {validation}, test: {test}}} (in place of the shares)"
+            f"{name}: a time; to predict later rows from earlier ones, split by it: source.time: {name}, "
+            "records.splits: time, and in place of the shares "
+            f"records.split_times: {{validation: {validation}, test: {test}}}"
         )
         return
 
