@@ -458,6 +458,11 @@ def test_a_column_that_names_the_classes_again_is_no_input(tmp_path: Path) -> No
     assert guess_source(table(tmp_path / "clips.csv", rows)).columns.inputs == ["x", "target"]
 
 
+def test_a_table_of_one_column_has_no_input(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no column beside x; a model needs an input"):
+        guess_source(table(tmp_path / "series.csv", [{"x": n * 37 % 53 / 10} for n in range(60)]))
+
+
 def test_what_is_called_a_label_and_cannot_be_predicted_is_named(tmp_path: Path) -> None:
     rows = [{"x": n, "kind": f"k{n}", "label": "one"} for n in range(60)]
     with pytest.raises(Refused, match="label has one value alone"):

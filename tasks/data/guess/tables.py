@@ -66,7 +66,7 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
         return _of_texts(sample, columns, source)
     if not columns.inputs:
         ignored = "; ".join(line for line in columns.said if ": ignored, " in line)
-        saw = f"no column beside {columns.label}" + (f" ({ignored})" if ignored else "")
+        saw = f"no column beside {columns.label or ', '.join(columns.targets)}" + (f" ({ignored})" if ignored else "")
         raise Refused("PATH", saw, "a model needs an input", "name another label")
     kinds = {name: columns.types[name] for name in columns.inputs}
     few, noun = bool(few_to_judge(columns, sample.rows)), NOUNS.get("".join(kinds.values()), "rows")
