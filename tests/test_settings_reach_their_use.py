@@ -96,7 +96,7 @@ def test_an_approval_after_the_champion_was_replaced_asks_what_each_run_asks(reg
     assert asked(registry_home, 4, 0.85, approval="none")[1] == "completed"
     settled = [approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES) for run, _ in runs]
     assert [made.alias for made in settled] == ["candidate", "candidate", "champion"]
-    assert "; within noise, 95 % interval" in settled[0].verdict
+    assert "; within noise by a permutation test, 95 % interval" in settled[0].verdict
     assert "promote.margin 0.2000" in settled[1].verdict and registry_home.at("champion") == "3"
 
 
