@@ -82,10 +82,11 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
     if rest and rest[0] in FLOWS:
         name = rest.pop(0)
     if rest and not rest[0].startswith("--"):
-        preset = Path(rest.pop(0))
+        word = rest.pop(0)
+        preset = Path(word)
         if preset.suffix not in (".yaml", ".yml"):
             raise Refused(
-                str(preset) if preset.name else '""',
+                word or '""',
                 "neither a flow nor a preset",
                 f"FLOW is one of {', '.join(FLOWS)}",
                 "PRESET ends in .yaml",

@@ -112,6 +112,7 @@ def check_source(flow: str, config: Config) -> None:
             columns.check(source_features, config.evaluate)
         probes.check(config.evaluate.robustness, source_features, config.snapshot.kind == "image")
         needs.check_task(features, config.model.task, config.train)
+        needs.check_positive(features, config.evaluate.positive)
         needs.check_inputs(features, config.snapshot, config.train)
 
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from tasks.config import Config, MlpModel, identity
-from tasks.config.load import load
+from tasks.config.load import load, validate
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.errors import Refused
@@ -352,9 +352,21 @@ def test_what_a_preset_cannot_hold_is_named(text: str, says: str, tmp_path: Path
     assert "unicode string" not in str(refused.value)
 
 
-def test_a_folder_is_no_preset(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="a folder; a preset is a YAML file"):
+def test_a_folder_is_no_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        Refused, match="a folder; a preset is a YAML file; correct the path, or take one of flows/presets"
+    ):
         load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refused, match="no such file; a preset is a YAML file; correct the path$"):
+        load(tmp_path / "gone.yaml")
+
+
+def test_a_section_that_is_missing_is_not_offered_as_a_flag() -> None:
+    with pytest.raises(Refused, match="train: nothing; this key is needed; set train in the preset$"):
+        validate({"name": "n"})
+    with pytest.raises(Refused, match="name: nothing; this key is needed; set name in the preset or by --name VALUE$"):
+        validate({"train": {"steps": 1}})
 
 
 def test_every_choice_is_a_choice_of_tabs_in_prefects_form() -> None:

@@ -356,21 +356,48 @@ def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "sure", "higher", "text"),
+    ("change", "sure", "higher", "units", "text"),
     [
-        (-0.031, True, True, "a simple model (trees) is better by 0.0310 [0.0110, 0.0430]"),
-        (0.031, True, True, "better than a simple model (trees) by 0.0310 [0.0190, 0.0510]"),
-        (0.031, True, False, "a simple model (trees) is better by 0.0310 [0.0190, 0.0510]"),
+        (-0.031, True, True, 20, "a simple model (trees) is better by 0.0310 [0.0110, 0.0430]"),
+        (0.031, True, True, 20, "better than a simple model (trees) by 0.0310 [0.0190, 0.0510]"),
+        (0.031, True, False, 20, "a simple model (trees) is better by 0.0310 [0.0190, 0.0510]"),
         (
             0.01,
             False,
             True,
+            20,
             "a simple model (trees) is about as good: a difference of 0.0100 [-0.0020, 0.0300] is within noise",
+        ),
+        (
+            0.013,
+            False,
+            True,
+            20,
+            "a simple model (trees) is about as good: a difference of 0.0130 [0.0010, 0.0330] is within noise by a"
+            " permutation test",
+        ),
+        (
+            -0.031,
+            False,
+            True,
+            19,
+            "a simple model (trees) is about as good: a difference of -0.0310 [-0.0430, -0.0110] is within noise by a"
+            " permutation test (effective sample size 19: too few for 95 %)",
+        ),
+        (
+            0.031,
+            True,
+            True,
+            14,
+            "better than a simple model (trees) by 0.0310 [0.0190, 0.0510]"
+            " (effective sample size 14: too few for 95 %)",
         ),
     ],
 )
-def test_which_of_both_is_better_is_said_in_words(change: float, sure: bool, higher: bool, text: str) -> None:
-    difference = {"value": change, "low": change - 0.012, "high": change + 0.02}
+def test_which_of_both_is_better_is_said_in_words(
+    change: float, sure: bool, higher: bool, units: int, text: str
+) -> None:
+    difference = {"value": change, "low": change - 0.012, "high": change + 0.02, "units": units}
     row = {"name": "trees", "difference": difference, "more_than_noise": sure}
     assert beside_simple_model(row, higher) == text
 

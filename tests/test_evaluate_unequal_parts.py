@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -321,6 +322,13 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
     assert split.queries().tolist() == ["f", "h", "d"]
     split.features = {"tokens": {}}
     assert len(split.columns(["number"])) == 10, "of texts the files"
+
+
+def test_records_without_groups_are_asked_for_none_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its import takes seconds, and logs, in the process of a flow: `promote` asks for the groups."""
+    monkeypatch.setitem(sys.modules, "tasks.data.tables", None)
+    records: Any = SimpleNamespace(features={"grape": Feature("category", "string")})
+    assert splits.groups_of(records, "test") is None
 
 
 def test_the_log_probability_of_a_target_is_its_own_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:

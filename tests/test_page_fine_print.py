@@ -448,6 +448,17 @@ def test_each_metric_that_was_measured_has_a_row_with_what_it_means() -> None:
     assert [row["values"] for row in rows[:2]] == [[None, ("0.9000", "")], [("0.5000", ""), None]]
 
 
+def test_each_interval_has_its_method_and_one_of_few_its_effective_sample_size() -> None:
+    def row(method: str, units: int) -> dict[str, Any]:
+        return {"value": 0.9, "low": 0.8, "high": 0.95, "method": method, "units": units}
+
+    metrics = {"accuracy": row("exact binomial", 200), "macro_f1": row("exact binomial", 13), "loss": row("t", 20)}
+    made = facts(report={"splits": {"test": {"examples": 200, "metrics": metrics}}})
+    assert judgement.methods(made) == "; of accuracy, macro f1: exact binomial; of loss: t"
+    marks = [judgement._unsure(made, "test", name) for name in metrics]
+    assert marks == ["", ", effective sample size 13: too few for 95 %", ""]
+
+
 def test_an_artifact_is_known_after_all_of_its_ancestors_that_are_there(tmp_path: Path) -> None:
     for name in ("r", "s", "m"):
         (tmp_path / name).mkdir()

@@ -780,8 +780,9 @@ def test_a_command_line_names_a_flow_a_preset_or_both(words: list[str], expected
     flow, preset, flags = parse(words)
     assert (flow, None if preset is None else str(preset)) == expected
     assert flags == ([("seed", "3")] if "--seed" in words else [])
-    with pytest.raises(Refused, match="neither a flow nor a preset"):
-        parse(["trainning"])
+    for word, saw in (("trainning", "trainning"), (".", r"\."), ("", '""')):
+        with pytest.raises(Refused, match=f"^{saw}: neither a flow nor a preset"):
+            parse([word])
 
 
 def test_spans_are_whole_in_the_past_and_not_more_than_are_taken() -> None:

@@ -19,10 +19,11 @@ from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, R
 from tasks.evaluation.gates import latency as judge_latency
 from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import ERROR, decide
+from tasks.evaluation.intervals import Interval
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import at_most, loss
-from tasks.evaluation.paired import Contributions, change, mcnemar
+from tasks.evaluation.paired import Change, Contributions, change, mcnemar
 from tasks.pages import facts, results
 from tasks.stage import releasing
 from tests.support.registries import champion_beside
@@ -66,8 +67,8 @@ def test_what_a_baseline_refuses_is_said_with_the_difference_and_what_would_help
     made = promoted(0.801, baselines=[baseline(0.801, 0.8, "simple"), baseline(0.801, 0.1, "majority")])
     assert made.text == (
         "test accuracy 0.8010 (simple 0.8000, majority 0.1000): not better than a baseline by more than noise (simple: "
-        "difference +0.0010, 95 % interval -0.0040 to +0.0060); train a better model, test on more examples, or accept "
-        "it with promote.baseline: none"
+        "difference +0.0010, within noise, 95 % interval -0.0040 to +0.0060); train a better model, test on more "
+        "examples, or accept it with promote.baseline: none"
     )
 
 
@@ -123,6 +124,20 @@ def test_what_cannot_be_compared_does_not_pass() -> None:
     assert not made.passed and not made.comparable and made.approvable
     assert "(test accuracy 0.9000; champion version 1 has test " in made.text
     assert not promoted(math.nan, 0.5, margin=-9.0).passed
+
+
+def test_a_verdict_says_what_its_interval_does_not_show() -> None:
+    """A permutation test that disagrees with an interval without 0, and an interval of few: ten of 90 decide."""
+    for low, sure, units, words in (
+        (0.001, False, 90, "; within noise by a permutation test, 95 % interval +0.0010 to +0.0300)"),
+        (-0.001, False, 90, "; within noise, 95 % interval -0.0010 to +0.0300)"),
+        (0.001, True, 20, "; more than noise, 95 % interval +0.0010 to +0.0300)"),
+        (0.001, True, 10, ", 95 % interval +0.0010 to +0.0300, effective sample size 10: too few for 95 %)"),
+    ):
+        interval = Interval(0.01, low, 0.03, "", units)
+        assert promoted(0.81, 0.8, change=Change(interval, sure, same=False)).text.endswith(words)
+    unsure = BesideBaseline("majority", 0.8, Interval(0.01, 0.001, 0.03, "", 90), more_than_noise=False)
+    assert "+0.0100, within noise by a permutation test, 95 % interval" in promoted(0.81, baselines=[unsure]).text
 
 
 def test_a_change_that_is_more_than_noise_and_a_gain_is_no_reason_to_refuse() -> None:

@@ -16,7 +16,7 @@ from tasks.config.load import load
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Hash, Quantile
 from tasks.data.features import DTYPES, Feature
-from tasks.data.needs import check_snapshot, check_task
+from tasks.data.needs import check_positive, check_snapshot, check_task
 from tasks.errors import Refused
 from tasks.runs.home import Home
 from tests.support.homes import DIGITS, CommandHome
@@ -120,6 +120,15 @@ def test_a_task_is_checked_by_roles() -> None:
     with pytest.raises(Refused, match="learns a label, and there are label, price; use model.task multilabel or"):
         features = {"label": feature("category"), "price": feature("number", role="target")}
         check_task(features, "classification", TrainConfig(steps=1))
+
+
+def test_a_positive_class_is_one_of_the_classes() -> None:
+    """Where only the data names the classes they are not known yet."""
+    named = {"left": feature("label", role="label", classes=("no", "yes")), "age": feature("number")}
+    for features, positive in ((named, "yes"), (named, None), ({"left": feature("label", role="label")}, "maybe")):
+        check_positive(features, positive)
+    with pytest.raises(Refused, match="evaluate.positive: maybe; the classes are no, yes; name one of them"):
+        check_positive(named, "maybe")
 
 
 BEFORE_ALL: dict[str, tuple[list[tuple[str, str]], str, set[str]]] = {

@@ -20,6 +20,7 @@ from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, R
 from tasks.config.load import load
 from tasks.data.assignment import Assignment
 from tasks.data.split import split_numbers
+from tasks.errors import Failed
 from tasks.evaluation import decisions, report, slices, temperature
 from tasks.evaluation.intervals import Interval, Value
 from tasks.evaluation.language_model import Judge as LanguageModelJudge
@@ -95,7 +96,7 @@ def test_an_approval_after_the_champion_was_replaced_asks_what_each_run_asks(reg
     assert asked(registry_home, 4, 0.85, approval="none")[1] == "completed"
     settled = [approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES) for run, _ in runs]
     assert [made.alias for made in settled] == ["candidate", "candidate", "champion"]
-    assert "; within noise, 95 % interval" in settled[0].verdict
+    assert "; within noise by a permutation test, 95 % interval" in settled[0].verdict
     assert "promote.margin 0.2000" in settled[1].verdict and registry_home.at("champion") == "3"
 
 
@@ -124,6 +125,26 @@ def test_a_champion_is_scored_with_the_evaluation_of_the_run(
         assert releasing._score_again(attempt, None, champion, records, run.config.evaluate) == {"accuracy": 0.5}  # type: ignore[arg-type]
     assert work.given[3] == (Path("export"), Path("records"), "test", run.config.evaluate)
     assert (work.given[3][3].resamples, work.given[3][3].bins) == (123, 7)
+
+
+def test_a_champion_that_cannot_be_run_on_the_records_is_named_with_what_is_compared_instead(
+    registry_home: RegistryHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*given: Any) -> Any:
+        raise Failed("records", "region", "no such column", "compare on records that have it")
+
+    said: list[str] = []
+    with opened(registry_home.home, "pipeline", load(DIGITS), new=True, prefect_id=None, waiting=print) as run:
+        attempt: Any = SimpleNamespace(run=run, config=run.config, store=None, work=work)
+        monkeypatch.setattr("tasks.registry.registry.fetch", lambda *given: SimpleNamespace(path=Path("export")))
+        monkeypatch.setattr(releasing.terminal, "say", lambda text, **style: said.append(text))
+        champion: Any = SimpleNamespace(export="e", version="1")
+        records: Any = SimpleNamespace(path=Path("records"))
+        assert releasing._score_again(attempt, None, champion, records, run.config.evaluate) == {}  # type: ignore[arg-type]
+    assert said == [
+        "warning: champion version 1 cannot be run on these records, so its own report is compared, where it has these "
+        "examples: records: region; no such column; compare on records that have it"
+    ]
 
 
 def test_a_run_is_compared_with_the_champion_and_not_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,8 +162,11 @@ def test_files_of_each_piece_are_those_that_were_listed_for_it(tmp_path: Path, m
 
 def test_the_first_rows_that_are_bad_are_named_and_the_others_counted() -> None:
     bad = [Bad(f"x:{number:02d}", "cut", f"x line {number}") for number in (7, 3, 11, 5, 1, 9, 2, 8, 4, 10, 6, 12)]
-    assert name_some(bad) == "; ".join(f"x line {number} (cut)" for number in range(1, 11)) + " and 2 more"
-    assert name_some([Bad("b.png", "empty", ""), Bad("a.png", "cut", "a.png")]) == "a.png (cut); b.png (empty)"
+    assert name_some(bad, 12) == "; ".join(f"x line {number} (cut)" for number in range(1, 11)) + " and 2 more"
+    two = [Bad("b.png", "empty", ""), Bad("a.png", "cut", "a.png")]
+    assert name_some(two, 2) == "a.png (cut); b.png (empty)"
+    assert name_some(two, 1002) == "a.png (cut); b.png (empty) and 1,000 more", "of which not all are kept"
+    assert name_some(bad, 2000).endswith(" and 1,990 more")
 
 
 def test_the_hash_of_a_settled_file_alone_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,10 @@ def resolve(values: dict[str, Any], folder: Path) -> None:
 def read_preset(preset: Path) -> dict[str, Any]:
     """Return the mapping in a preset file."""
     if not preset.is_file():
-        known = sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml"))
+        known = ", ".join(sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml")))
         saw = "a folder" if preset.is_dir() else "no such file"
-        raise Refused(str(preset), saw, "a preset is a YAML file", f"one of {', '.join(known) or 'yours'}")
+        others = known and f", or take one of {known}"
+        raise Refused(str(preset), saw, "a preset is a YAML file", f"correct the path{others}")
     try:
         values = read_yaml(preset.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -128,7 +129,8 @@ def explain(error: ValidationError) -> Refused:
         nearest = f"did you mean {meant}?" if meant else f"one of {', '.join(known)}"
         return Refused(field, fault["input"], f"unknown key of {parent or 'the preset'}", nearest)
     if kind == "missing":
-        return Refused(field, "nothing", "this key is needed", f"set {field} in the preset or by --{field} VALUE")
+        flag = f" or by --{field} VALUE" if "." in field or field == "name" else ""  # a section has none
+        return Refused(field, "nothing", "this key is needed", f"set {field} in the preset{flag}")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         choices = fault["ctx"].get("expected_tags", "") or ", ".join(repr(kind_of(option)) for option in options)
         saw = fault["ctx"].get("tag", "nothing")

@@ -75,6 +75,14 @@ def _check_order(train: TrainConfig, padded: bool, names: Iterable[str]) -> None
         raise Refused("train.order", train.order, rule, "use another order, or the transform tokens")
 
 
+def check_positive(features: Mapping[str, Any], positive: str | None) -> None:
+    """Raise `Refused` where `evaluate.positive` is none of the classes; those of the data alone are not known yet."""
+    for label in of_role({name: Feature.from_json(each) for name, each in features.items()}, "label").values():
+        if positive is not None and label.classes is not None and positive not in label.classes:
+            rule = f"the classes are {', '.join(label.classes)}"
+            raise Refused("evaluate.positive", positive, rule, "name one of them")
+
+
 def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
     """Raise `Refused` where these features do not have what the task, or `train.class_weights`, needs.
 

@@ -228,12 +228,11 @@ def _refuse_bad(notes: list[Run], budget: float, unseen: int) -> None:
     allowed = budget if isinstance(budget, int) else int(budget * read)
     if count > allowed:
         bad = [Bad(*row) for note in notes for row in note.bad]
-        more = f" and {count - len(bad):,} more" if count > len(bad) else ""
         rest = f", and {unseen:,} pieces of the source were not looked at" if unseen else ""
         share = "" if isinstance(budget, int) else f" ({budget:g} of {read:,})"
         raise Failed(
             "records.bad_budget",
-            f"{count:,} bad: {name_some(bad)}{more}{rest}",
+            f"{count:,} bad: {name_some(bad, count)}{rest}",
             f"at most {allowed:,} examples may be bad{share}",
             "fix or remove them, or raise records.bad_budget",
         )

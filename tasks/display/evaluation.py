@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tasks.artifacts import Artifact
+from tasks.evaluation import sureness
 
 SPLIT = "test"
 
@@ -67,16 +68,19 @@ def ends(row: dict[str, Any]) -> str:
 def beside_simple_model(row: dict[str, Any], higher_is_better: bool) -> str:
     """Return which of the model and the learned baseline is better and by how much, with the interval, as text."""
     difference, name = row["difference"], f"a simple model ({row['name']})"
+    ends_of = (difference[end] for end in ("low", "high", "units"))
+    word, weakness = sureness(row["more_than_noise"], *ends_of)
+    weak = weakness and f" ({weakness})"
     if not row["more_than_noise"]:
-        return f"{name} is about as good: a difference of {ends(difference)} is within noise"
+        return f"{name} is about as good: a difference of {ends(difference)} is {word}{weak}"
     if difference["value"] < 0:
         value, low, high = (-difference[end] for end in ("value", "high", "low"))
         by = ends({"value": value, "low": low, "high": high})
     else:
         by = ends(difference)
     if (difference["value"] > 0) == higher_is_better:
-        return f"better than {name} by {by}"
-    return f"{name} is better by {by}"
+        return f"better than {name} by {by}{weak}"
+    return f"{name} is better by {by}{weak}"
 
 
 def looked_at(found: dict[str, Any]) -> str:

@@ -18,6 +18,21 @@ MIN_EXAMPLES = 20
 """Smallest number of independent examples (of text: files) for which an interval is reported as a 95 % interval."""
 
 
+def sureness(more_than_noise: bool, low: float, high: float, units: int) -> tuple[str, str]:
+    """Return whether a difference is more than noise, in words, and what weakens its 95 % interval, empty if nothing.
+
+    An interval without 0 alone is no evidence; that the permutation test (of shares McNemar's) disagrees is then said.
+    """
+    unconfirmed = not more_than_noise and (low > 0 or high < 0)
+    word = "more than noise" if more_than_noise else "within noise" + " by a permutation test" * unconfirmed
+    return word, too_few(units)
+
+
+def too_few(units: int) -> str:
+    """Return that so few independent units decide an interval, as text; empty where they are enough."""
+    return "" if units >= MIN_EXAMPLES else f"effective sample size {units}: too few for 95 %"
+
+
 def select_metrics(task: str, config: EvaluateConfig) -> tuple[str, ...]:
     """Return the metrics of `evaluate.metrics` in the task's order (all for None), always with the primary one."""
     names, primary = config.metrics, config.primary_of(task)[0]

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from tasks.evaluation import sureness
+
 if TYPE_CHECKING:
     from tasks.evaluation.baselines.comparing import BesideBaseline
     from tasks.evaluation.intervals import Interval
@@ -180,7 +182,10 @@ def promotion(
     if baselines:
         spoken += f" ({', '.join(f'{each.name} {each.value:.4f}' for each in baselines)})"
         if unbeaten := [each for each in baselines if not each.better(higher_is_better)]:
-            by = "; ".join(f"{each.name}: {_difference(each.difference)}" for each in unbeaten)
+            by = "; ".join(
+                f"{each.name}: difference {each.difference.value:+.4f}, {_sure(each.difference, each.more_than_noise)}"
+                for each in unbeaten
+            )
             remedies = "train a better model, test on more examples, or accept it with promote.baseline: none"
             text = f"{spoken}: not better than a baseline by more than noise ({by}); {remedies}"
             return Promotion(False, text, champion.version if champion else None, champion.score if champion else None)
@@ -224,12 +229,12 @@ def _noise(change: Change) -> str:
     """Return whether a change is more than noise, as a part of a sentence."""
     if change.same:
         return "; no example differs"
-    word = "more than noise" if change.more_than_noise else "within noise"
-    return f"; {word}, 95 % interval {change.difference.low:+.4f} to {change.difference.high:+.4f}"
+    return f"; {_sure(change.difference, change.more_than_noise)}"
 
 
-def _difference(interval: Interval) -> str:
-    return f"difference {interval.value:+.4f}, 95 % interval {interval.low:+.4f} to {interval.high:+.4f}"
+def _sure(difference: Interval, more_than_noise: bool) -> str:
+    word, weakness = sureness(more_than_noise, difference.low, difference.high, difference.units)
+    return f"{word}, 95 % interval {difference.low:+.4f} to {difference.high:+.4f}{weakness and f', {weakness}'}"
 
 
 def _words(metric: str) -> str:

@@ -172,11 +172,11 @@ class SnapshotSplit(Split):
 
 def groups_of(records: RecordsReader, split: str) -> list[Any] | None:
     """Return the group of each record of a split by `source.group`, None where it is missing; None without groups."""
-    from tasks.data.tables import frame_of
-
     [name, *_] = [*of_role(records.features, "group"), ""]
     if not name:
         return None
+    from tasks.data.tables import frame_of  # imports TensorFlow, which the process of a flow does without
+
     tables = records.tables(split, [name])
     return [group for table in tables for group in frame_of(table, records.features)[name].to_list()]
 

@@ -15,7 +15,7 @@ from tasks.config.task import CONSTANT, TASKS
 from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import span
-from tasks.evaluation import MIN_EXAMPLES
+from tasks.evaluation import MIN_EXAMPLES, too_few
 from tasks.models.features import TOKENS, model_inputs
 from tasks.pages.facts import Facts
 
@@ -72,12 +72,12 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
 
 
 def methods(facts: Facts) -> str:
-    """Return the methods of the test intervals with their metrics, as text."""
+    """Return the methods of the test intervals with their metrics, as the rest of a sentence."""
     named: dict[str, list[str]] = {}
     for name, row in _test(facts).get("metrics", {}).items():
         if row["low"] is not None:
             named.setdefault(row["method"], []).append(name.replace("_", " "))
-    return "; ".join(f"{method}: {', '.join(names)}" for method, names in named.items())
+    return "".join(f"; of {', '.join(names)}: {method}" for method, names in named.items())
 
 
 def few(facts: Facts) -> dict[str, int]:
@@ -118,13 +118,13 @@ def looks(facts: Facts) -> str:
 
 
 def _unsure(facts: Facts, split: str, name: str) -> str:
-    """Return how few units decide a metric of a split, as text; empty where they are enough for a 95 % interval."""
+    """Return that too few units decide a metric of a split for a 95 % interval, as text; empty where they do not."""
     splits = facts.report["splits"] if facts.report else {}
     row = splits.get(split, {}).get("metrics", {}).get(name, {})
     few_examples = splits and splits[split]["examples"] < MIN_EXAMPLES
-    if row.get("low") is None or row["units"] >= MIN_EXAMPLES or few_examples:
+    if row.get("low") is None or few_examples:
         return ""
-    return f", {row['units']} decide: too few for 95 %"
+    return (weakness := too_few(row["units"])) and f", {weakness}"
 
 
 def slices(facts: Facts) -> list[dict[str, Any]]:

@@ -217,5 +217,6 @@ def _score_again(
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's
             raise
-        terminal.say(f"warning: champion version {champion.version}: {error}", style="yellow")
+        who, instead = f"champion version {champion.version}", "its own report is compared, where it has these examples"
+        terminal.say(f"warning: {who} cannot be run on these records, so {instead}: {error}", style="yellow")
         return {}

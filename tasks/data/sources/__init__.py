@@ -143,13 +143,14 @@ MAX_NAMED = 10
 """Number of rows that an error names."""
 
 
-def name_some(bad: list[Bad]) -> str:
-    """Return the first `MAX_NAMED` rows by key with their reasons, and the number of the others."""
+def name_some(bad: list[Bad], count: int) -> str:
+    """Return the first `MAX_NAMED` rows by key with their reasons, and the number of the others of `count` in all."""
     named = "; ".join(
         f"{row.key} ({row.reason})" if row.place in ("", row.key) else f"{row.place} ({row.reason})"
         for row in sorted(bad, key=lambda row: row.key)[:MAX_NAMED]
     )
-    return named + (f" and {len(bad) - MAX_NAMED:,} more" if len(bad) > MAX_NAMED else "")
+    others = count - min(len(bad), MAX_NAMED)
+    return named + (f" and {others:,} more" if others else "")
 
 
 def open_source(config: SourceConfig, memory: Path | None = None) -> Source:

@@ -90,7 +90,7 @@ class TextFiles(Source):
     def check_skipped(self, skipped: list[Bad]) -> None:
         if skipped and self._config.undecodable == "error":
             remedy = "convert them, name them in source.exclude, or set source.undecodable to skip"
-            raise Failed("source.undecodable", name_some(skipped), "text must be UTF-8", remedy)
+            raise Failed("source.undecodable", name_some(skipped, len(skipped)), "text must be UTF-8", remedy)
 
     def _texts(self, path: str, sha256: str) -> Iterator[Text]:
         """Yield the examples of a file."""
