@@ -46,7 +46,8 @@ def init(
         _write(texts)
         reply.add(preset=str(preset.resolve()), source=guess.source, counts=guess.counts, left_out=guess.left_out)
         if not as_json:
-            typer.echo(f"{description(guess)}: {_counted(guess.counts)}")
+            of_classes = "" if guess.counts.keys() <= {"rows", "texts"} else f": {_counted(guess.counts)}"
+            typer.echo(f"{description(guess)}{of_classes}")
             for line in (*guess.said, guess.splits.said) if guess.splits.said else guess.said:
                 typer.echo(f"  {one_line(line)}")
             if guess.left_out:

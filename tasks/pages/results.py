@@ -19,7 +19,7 @@ from tasks.data.reading import RecordsReader
 from tasks.display.numbers import figure, kilobytes
 from tasks.display.words import interval
 from tasks.errors import Failed
-from tasks.evaluation import MIN_EXAMPLES, paired
+from tasks.evaluation import MIN_EXAMPLES, paired, too_few
 from tasks.evaluation.units import count as units_of
 from tasks.pages.facts import Facts
 
@@ -160,7 +160,8 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
     change = paired.change(pair[1].metrics[metric], values[0], values[1], after.config.evaluate.resamples, units)
     judged = after.judged if units is None else "groups"
-    by = f"{change.difference.method} over {count:,} {judged}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
+    weakness = "too few for 95 %" if count < MIN_EXAMPLES else too_few(change.difference.units)
+    by = f"{change.difference.method} over {count:,} {judged}{weakness and f', {weakness}'}"
     by += " and McNemar's test" if pair[1].metrics[metric].share and units is None else " and a permutation test"
     between = (change.difference.low, change.difference.high)
     if count < max(pair[0].total, pair[1].total):
