@@ -106,7 +106,7 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
     config = Config(name=task, source=SklearnSource(dataset=dataset), snapshot=layout, model=model, train=TRAIN)
     shown = Loads(page_of(tmp_path, config, convert=made, snapshot=snapshot, evaluate=report)).text
     test_split = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]
-    assert f"and {test_split['examples']} test examples." in shown
+    assert f"and {test_split['examples']} test examples; of " in shown
     if task == "multilabel":
         assert "Classes, on the test split" in shown and "macro f1" in shown
         for row in test_split["classes"]:

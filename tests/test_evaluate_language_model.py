@@ -154,7 +154,7 @@ def test_the_page_counts_files_and_rows_and_shows_what_it_writes(text, report, t
     shown = Loads(page_of(tmp_path, config, convert=made, snapshot=snapshot, evaluate=report)).text
     counts, rows = made.manifest["counts"], snapshot.manifest["counts"]
     assert f"{counts['examples']} files:\n{counts['train']} train" in shown
-    assert f"and {counts['test']} test files." in shown
+    assert f"and {counts['test']} test files; of " in shown
     assert f"{sum(rows.values()):,} rows of 32 tokens, vocabulary 400" in shown
     assert f"test bits per byte {report.metrics['test/bits_per_byte']:.4f}" in shown
     assert "Passages with the highest loss" in shown
