@@ -64,6 +64,7 @@ class RegistryHome:
     """A home with a registry, and what `promote` does there once an export is registered."""
 
     def __init__(self, root: Path, database: Path) -> None:
+        os.environ["MLFLOW_TRACKING_URI"] = ""  # where MLflow's client leaves the address of another registry
         self.home = Home(root).make()
         shutil.copy(database, self.home.mlflow_file)
         self.client: Any = connect(self.home.mlflow_uri)
@@ -71,7 +72,6 @@ class RegistryHome:
 
     def copied_to(self, root: Path) -> RegistryHome:
         """A copy as it stands."""
-        os.environ["MLFLOW_TRACKING_URI"] = ""  # where MLflow's client leaves the address of this registry
         shutil.copytree(self.home.root, root)
         return RegistryHome(root, self.home.mlflow_file)
 
