@@ -48,8 +48,7 @@ def key(columns: Mapping[str, Column], label: str | None) -> str | None:
     for name, column in columns.items():
         if name == label:
             continue
-        countable = column.type in ("category", "text") or (column.type == "number" and column.whole)
-        if column.unique and countable and column.rows > 1 and KEYS.fullmatch(last_part(name)):
+        if column.unique and column.may_name and column.rows > 1 and KEYS.fullmatch(last_part(name)):
             return name
     return None
 
@@ -86,8 +85,7 @@ def group(columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> str 
         there = column.rows - column.missing
         each = 1 if IDS.fullmatch(last_part(name)) else REPEATED
         repeats = FEW_GROUPS <= column.distinct < there and each * column.distinct <= there and not column.missing
-        countable = column.type in ("category", "text") or (column.type == "number" and column.whole)
-        if repeats and countable and (GROUPS.fullmatch(last_part(name)) or _counts_up(column, sample[name])):
+        if repeats and column.may_name and (GROUPS.fullmatch(last_part(name)) or _counts_up(column, sample[name])):
             return name
     return None
 

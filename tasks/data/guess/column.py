@@ -92,6 +92,11 @@ class Column:
         """Whether every row has another value."""
         return self.distinct == self.rows and not self.missing
 
+    @property
+    def may_name(self) -> bool:
+        """Whether its values may be names of rows or of groups: texts, or whole numbers."""
+        return self.type in ("category", "text") or (self.type == "number" and self.whole)
+
 
 def look(values: pa.Array, root: Path) -> Column:
     """Return what a column of raw values is."""
