@@ -38,6 +38,7 @@ from tests.support.training import PLAIN, Training
 
 pytest_plugins = ["tests.support.slowest"]
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # a thread that asks the network, and draws random numbers
+TRACKING = os.environ.get("MLFLOW_TRACKING_URI")  # before any test
 
 SHARING = (
     "test_platform_housekeeping.py",
@@ -75,15 +76,17 @@ turns."""
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_of_tracking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A run in the test's own process leaves a thread that may be making MLflow's database, and MLflow's address."""
-    before = os.environ.get("MLFLOW_TRACKING_URI")
+    """A run in the test's own process leaves a thread that may be making MLflow's database, and MLflow's address.
+
+    What a fixture of a module leaves there is taken away too: the address is what it was when the session began.
+    """
     yield
     for thread in threading.enumerate():
         if thread.name == "shipping":
             thread.join(60)
     os.environ.pop("MLFLOW_TRACKING_URI", None)
-    if before is not None:
-        os.environ["MLFLOW_TRACKING_URI"] = before
+    if TRACKING is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = TRACKING
 
 
 @pytest.fixture(autouse=True, scope="module")
