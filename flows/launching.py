@@ -31,7 +31,7 @@ def launch(
 ) -> None:
     """Run a flow; fill the reply from its run, and print its summary."""
     from tasks.display import terminal
-    from tasks.stage.attempt import import_tracking, start_fork_server
+    from tasks.runner.attempt import import_tracking, start_fork_server
 
     preflight.check(name, config, home)
     config = pinned(name, home, config)

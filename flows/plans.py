@@ -19,7 +19,7 @@ def flow_of(config: Config) -> str:
 
 def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list[PlannedArtifact]]:
     """Return the artifacts of each stage of a flow: runs it with a planner, which computes no stage."""
-    from tasks.stage.planner import planning
+    from tasks.runner.planner import planning
 
     flow = getattr(importlib.import_module(f"flows.{name}"), name)
     with planning(store, config) as planner:

@@ -95,8 +95,8 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
 
 def check_source(flow: str, config: Config) -> None:
     """Check source, snapshot and task by file names alone."""
-    from tasks.data import needs
-    from tasks.data.sources import check, check_age
+    from tasks.feed import needs
+    from tasks.sources import check, check_age
 
     if flow == "release" or (source_features := check(config.source)) is None:
         return

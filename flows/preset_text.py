@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from tasks.data.guess import Guess
-from tasks.data.guess.splits import Splits
-from tasks.data.guess.tables import deciding, weighted
 from tasks.display.numbers import kilobytes
 from tasks.errors import one_line
+from tasks.guess import Guess
+from tasks.guess.splits import Splits
+from tasks.guess.tables import deciding, weighted
 
 BATCH = 64
 EPOCHS = 20

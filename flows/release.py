@@ -11,7 +11,7 @@ from tasks.config import Config
 from tasks.evaluate import evaluate
 from tasks.export import export
 from tasks.promote import promote
-from tasks.stage.stages import chosen_model, parent_of
+from tasks.runner.stages import chosen_model, parent_of
 
 
 @flow(name="release", flow_run_name=run_name, on_crashed=[report_crash])

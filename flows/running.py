@@ -19,10 +19,10 @@ from flows.champions import pinned
 from tasks.config import Config
 from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
+from tasks.runner.attempt import RunRequest as RunRequest
+from tasks.runner.attempt import attempt_run
 from tasks.runs.home import find_home
 from tasks.runs.runs import find_runs
-from tasks.stage.attempt import RunRequest as RunRequest
-from tasks.stage.attempt import attempt_run
 from tasks.tracking import notifications, prefect_page
 
 Made = TypeVar("Made")

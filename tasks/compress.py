@@ -7,10 +7,10 @@ from typing import Any
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig, TrainConfig
 from tasks.config.methods import Chain
-from tasks.stage import identities, methods
-from tasks.stage.judgements import judged, kept
-from tasks.stage.searches import search
-from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
+from tasks.runner import identities, methods
+from tasks.runner.judgements import judged, kept
+from tasks.runner.searches import search
+from tasks.runner.stages import measure_stage, parent_of, run_stage, verb
 
 
 @verb

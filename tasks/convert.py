@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.stage import identities
-from tasks.stage.stages import run_stage, store_of_run, verb
+from tasks.runner import identities
+from tasks.runner.stages import run_stage, store_of_run, verb
 
 
 @verb
@@ -20,14 +20,14 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
         Failed: more unreadable examples than `records.bad_budget`, only one class, an empty split, or a file that
             changes while it is read.
     """
-    from tasks.data.sources import check_age
+    from tasks.sources import check_age
 
     memory = store_of_run().root / ".verified"
     return run_stage(
         "convert",
         Records,
         identities.records(source, config, memory),
-        work="tasks.data.records:build",
+        work="tasks.records.conversion:build",
         arguments=(source, config, memory),
         check=lambda: check_age(source, config.oldest()),
     )

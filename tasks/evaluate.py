@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
-from tasks.stage import identities
-from tasks.stage.stages import parent_of, run_stage, verb
+from tasks.runner import identities
+from tasks.runner.stages import parent_of, run_stage, verb
 
 
 @verb

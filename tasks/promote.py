@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Export, Records, Release, Report, Snapshot
 from tasks.config import PromoteConfig
-from tasks.stage.releasing import release
-from tasks.stage.stages import parent_of, verb
+from tasks.runner.releasing import release
+from tasks.runner.stages import parent_of, verb
 
 
 @verb

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import SnapshotConfig
-from tasks.stage import identities
-from tasks.stage.stages import run_stage, verb
+from tasks.runner import identities
+from tasks.runner.stages import run_stage, verb
 
 
 @verb
@@ -16,13 +16,13 @@ def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
     Each split is a set of `.npy` files, with the records of each row. The preprocessing of raw inputs is stored in
     `transform/`, and is part of every export.
     """
-    from tasks.data.needs import check_snapshot
+    from tasks.feed.needs import check_snapshot
 
     return run_stage(
         "snapshot",
         Snapshot,
         identities.snapshot(records, config),
-        work="tasks.data.snapshots:build",
+        work="tasks.snapshots:build",
         arguments=(records, config),
         check=lambda: check_snapshot(records.manifest["features"], config),
     )

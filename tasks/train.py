@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
-from tasks.stage import identities
-from tasks.stage.beginnings import base_model, initial_model
-from tasks.stage.self_tests import check_strategy
-from tasks.stage.stages import parent_of, run_stage, verb
+from tasks.runner import identities
+from tasks.runner.beginnings import base_model, initial_model
+from tasks.runner.self_tests import check_strategy
+from tasks.runner.stages import parent_of, run_stage, verb
 
 LEDGER = "state/ledger.jsonl"
 
@@ -52,7 +52,7 @@ def train_one(
     name: str | None = None,
 ) -> Model:
     """Return the model of one training; of several the one of this name."""
-    from tasks.data.needs import check_training
+    from tasks.feed.needs import check_training
 
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples, evaluate)
     start = initial_model(config)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import Config
-from tasks.stage.stages import body_of, verb
-from tasks.stage.trials import Train
-from tasks.stage.tuning import search
+from tasks.runner.stages import body_of, verb
+from tasks.runner.trials import Train
+from tasks.runner.tuning import search
 
 
 @verb

@@ -22,56 +22,56 @@ from tests.support.mutants import Copy, Mutation
 
 FIRST = [
     Mutation(
-        "tasks/data/reader/formats.py",
+        "tasks/reader/formats.py",
         '    return f"-{match[1].strip(BLANKS)}" if match else text\n',
         "    return match[1].strip(BLANKS) if match else text\n",
         "test_init_reads_cells.py",
         "A loss that an accountant writes in brackets is a gain.",
     ),
     Mutation(
-        "tasks/data/guess/columns.py",
+        "tasks/guess/columns.py",
         "    one_to_one = len(pairs) == len(found.classes) <= column.rows // 2\n",
         "    one_to_one = False\n",
         "test_init_reads_cells.py",
         "The number of the class is an input of the model that predicts it.",
     ),
     Mutation(
-        "tasks/data/guess/codes.py",
+        "tasks/guess/codes.py",
         "        p_values.append(max(_not_rising(",
         "        p_values.append(min(_not_rising(",
         "test_init_reads_cells.py",
         "A number with which what is predicted falls is taken for a code.",
     ),
     Mutation(
-        "tasks/data/guess/codes.py",
+        "tasks/guess/codes.py",
         " * len(p_values)) if p_values else 1.0",
         " * len(p_values)) if p_values else 0.0",
         "test_init_reads_cells.py",
         "Whole numbers of few rows, of which nothing can be said, are codes.",
     ),
     Mutation(
-        "tasks/data/guess/candidates.py",
+        "tasks/guess/candidates.py",
         "        each = 1 if IDS.fullmatch(last_part(name)) else REPEATED\n",
         "        each = REPEATED\n",
         "test_init_reads_cells.py",
         "Patients of whom few have a second row stand in train and in test.",
     ),
     Mutation(
-        "tasks/data/guess/splits.py",
+        "tasks/guess/splits.py",
         "            if best == (True, classes * len(names)):\n",
         "            if best[0]:\n",
         "test_init_guesses.py",
         "The test split has none of a rare class, though a later seed would have it there.",
     ),
     Mutation(
-        "tasks/data/guess/predicted.py",
+        "tasks/guess/predicted.py",
         " or min(named) >= OF_CLASS\n",
         " or min(named) > 0\n",
         "test_init_reads_cells.py",
         "Counts of which some occur once are classes.",
     ),
     Mutation(
-        "tasks/data/kinds/category.py",
+        "tasks/records/kinds/category.py",
         "pc.utf8_trim(values, BLANKS)",
         "values",
         "test_transform_casts.py",
@@ -92,7 +92,7 @@ FIRST = [
         "predict does not find the column that has no name.",
     ),
     Mutation(
-        "tasks/data/kinds/number.py",
+        "tasks/records/kinds/number.py",
         " & np.isfinite(rounded[1:])",
         "",
         "test_init_reads_cells.py",
@@ -113,14 +113,14 @@ FIRST = [
         "The curves of two classes are those of the second one, whichever is called positive.",
     ),
     Mutation(
-        "tasks/data/guess/tables.py",
+        "tasks/guess/tables.py",
         "max(sizes) <= MAJORITY * sum(sizes) or",
         "max(sizes) <= IMBALANCE * min(sizes) or",
         "test_init_fits_the_data.py",
         "Where 71 % are of one class accuracy decides.",
     ),
     Mutation(
-        "tasks/data/guess/tables.py",
+        "tasks/guess/tables.py",
         " * rows < FEW_OF_RARE else ",
         " * rows < FEW_OF_CLASS else ",
         "test_init_guesses.py",
@@ -419,7 +419,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/assignment.py",
+        "tasks/records/assignment.py",
         "    if word.decode() in MISSING:\n",
         '    if word.decode() == "":\n',
         "test_convert_split.py test_convert_stays.py",
@@ -429,7 +429,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/batches.py",
+        "tasks/feed/batches.py",
         "            weights = weights * features[WEIGHT]\n",
         "            weights = features[WEIGHT]\n",
         "test_snapshot_reading.py::test_rows_past_the_last_epoch_have_no_weight_whatever_their_own",
@@ -439,14 +439,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/order.py",
+        "tasks/feed/order.py",
         "for key in reversed(round_keys(seed, epoch, split))]",
         "for key in round_keys(seed, epoch, split)]",
         "test_order_permutation.py test_order_blocks.py",
         "In blocks an epoch has, for some seeds, a row that does not exist, and lacks another.",
     ),
     Mutation(
-        "tasks/data/records.py",
+        "tasks/records/conversion.py",
         "    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})\n",
         "    copies = duplicates.find(runs, features, config.duplicates, {})\n",
         "test_convert_near_duplicates.py::test_dropped_near_duplicates_leave_the_first_by_key",
@@ -456,7 +456,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/rules.py",
+        "tasks/records/rules.py",
         "        return rows[holds.fill_null(False).to_numpy()]\n",
         "        return rows[holds.fill_null(True).to_numpy()]\n",
         "test_convert_columns.py::test_a_filter_keeps_rows_and_counts_the_others",
@@ -466,7 +466,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         "            values = np.where(missing, 0, np.maximum(digests(values_of(payload))[:, 0], 1))\n",
         "            values = np.maximum(digests(values_of(payload))[:, 0], 1)\n",
         "test_convert_near_duplicates.py::test_texts_of_several_examples_are_grouped",
@@ -476,7 +476,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/tfrecord.py",
+        "tasks/sources/record_files.py",
         "        if len(payload) < size or masked(google_crc32c.value(payload)) != footer:\n",
         "        if len(payload) < size and masked(google_crc32c.value(payload)) != footer:\n",
         "test_convert_tfrecord.py::test_any_changed_byte_of_a_stream_is_found",
@@ -486,7 +486,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/augment/__init__.py",
+        "tasks/feed/augment/__init__.py",
         "        others = self._changed(others, partners, epochs)\n",
         "        others = self._changed(others, rows, epochs)\n",
         "test_augment.py::test_mixup_is_the_weighted_mean_of_two_changed_examples",
@@ -496,7 +496,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/augment/cutmix.py",
+        "tasks/feed/augment/cutmix.py",
         "        return mixed, (heights * widths / (height * width)).astype(np.float32)\n",
         "        return mixed, (side * side).astype(np.float32)\n",
         "test_augment.py::test_targets_are_mixed_as_numbers",
@@ -506,7 +506,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/augment/token_dropout.py",
+        "tasks/feed/augment/token_dropout.py",
         ("        return np.where((words < limit) & (values != PADDING), values.dtype.type(lost), values)\n"),
         "        return np.where(words < limit, values.dtype.type(lost), values)\n",
         "test_augment.py::test_token_dropout_of_words_leaves_what_is_after_the_last_one",
@@ -516,7 +516,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/candidates.py",
+        "tasks/guess/candidates.py",
         (
             '        if SPLITS.fullmatch(last_part(name)) and not column.missing and "train" in '
             "{USUAL_NAMES.get(v) for v in values}:\n"
@@ -529,7 +529,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/forms.py",
+        "tasks/guess/forms.py",
         "    if numbers and not counting and all(",
         "    if numbers and all(",
         "test_init_reads_heads.py::test_a_line_of_numbers_alone_is_no_line_of_names",
@@ -539,7 +539,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/samples.py",
+        "tasks/guess/samples.py",
         "        complete &= whole\n",
         "",
         "test_init_reads_heads.py::test_the_first_rows_of_a_small_file_are_not_taken_for_all_of_it",
@@ -550,7 +550,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/kinds/label.py",
+        "tasks/records/kinds/label.py",
         "            values = pc.if_else(known, values, OTHER)\n",
         "            values, bad = pc.if_else(known, values, OTHER), {}\n",
         ("test_convert_columns.py::test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket"),
@@ -560,7 +560,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/kinds/number.py",
+        "tasks/records/kinds/number.py",
         "            low = np.flatnonzero((rows <= 0).any(axis=1))\n",
         "            low = np.flatnonzero((rows < 0).any(axis=1))\n",
         "test_convert_columns.py::test_weights_and_targets_must_be_there",
@@ -570,7 +570,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/kinds/time.py",
+        "tasks/records/kinds/time.py",
         "    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND\n",
         "    return (time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND\n",
         "test_transform_casts.py::test_times_in_text",
@@ -580,7 +580,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/near/__init__.py",
+        "tasks/records/near/__init__.py",
         "    if similarity is not None and similarity < lowest:\n",
         "    if similarity is not None and similarity <= lowest:\n",
         "test_convert_near_duplicates.py::test_the_lowest_similarity_that_can_be_looked_for_is_allowed",
@@ -590,7 +590,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/near/image.py",
+        "tasks/records/near/image.py",
         (
             "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.where(given[:, None], "
             "np.maximum(of_bands, 1), 0)\n"
@@ -603,7 +603,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/near/search.py",
+        "tasks/records/near/search.py",
         "        near = np.flatnonzero(estimates >= compared.similarity - measure.SLACK)\n",
         "        near = np.flatnonzero(estimates >= compared.similarity)\n",
         (
@@ -616,7 +616,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/bucketize.py",
+        "tasks/reader/bucketize.py",
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="right")\n',
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="left")\n',
         "test_transform_fitting.py::test_intervals_hold_about_equally_many",
@@ -626,7 +626,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/function.py",
+        "tasks/reader/function.py",
         '            for other in [other for other in sys.modules if other.partition(".")[0] == top]:\n',
         "            for other in [other for other in sys.modules if other == top]:\n",
         "test_transform_edges.py::test_two_folders_with_a_module_of_one_name_have_each_their_own",
@@ -636,7 +636,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/image.py",
+        "tasks/reader/image.py",
         (
             "    inner = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * "
             "scale))), bilinear)\n"
@@ -649,14 +649,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/snapshots/image.py",
+        "tasks/snapshots/image.py",
         '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit", "range")}\n',
         '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "range")}\n',
         ("test_snapshot_repeats.py::test_images_are_fitted_as_the_settings_say"),
         "snapshot.fit crop or pad of an image snapshot is ignored: images are stretched.",
     ),
     Mutation(
-        "tasks/data/snapshots/packing.py",
+        "tasks/snapshots/packing.py",
         "    count = np.ones_like(lengths) if cut else np.maximum(-(-(lengths - 1) // block), 1)\n",
         "    count = np.ones_like(lengths) if cut else np.maximum(-(-lengths // block), 1)\n",
         "test_transform_edges.py::test_best_fit_has_every_token_once_and_no_empty_piece",
@@ -666,7 +666,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/snapshots/table.py",
+        "tasks/snapshots/table.py",
         "    files = [_counts_of(part), *(part.file(name) for name in _stored(layout))]\n",
         "    files = [part.file(name) for name in _stored(layout)]\n",
         "test_snapshot_table.py",
@@ -676,7 +676,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/csv.py",
+        "tasks/sources/csv.py",
         "            yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)\n",
         "            yield Opened(stream, self._names(path, head), len(head), 1 + lines)\n",
         "test_source_edges.py::test_a_byte_order_mark_moves_no_row",
@@ -686,7 +686,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/files.py",
+        "tasks/sources/files.py",
         "            if row is not None and row[:4] == stat_key:\n",
         "            if row is not None and row[:2] == stat_key[:2]:\n",
         "test_source_hashes.py::test_a_file_that_was_changed_is_read_again_whatever_its_time_says",
@@ -696,7 +696,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/jsonl.py",
+        "tasks/sources/jsonl.py",
         "        bad |= {present[row]: reason for row, reason in misread.items()}\n",
         "        bad |= misread\n",
         "test_source_edges.py::test_the_line_that_is_named_is_the_bad_one",
@@ -706,7 +706,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/payloads.py",
+        "tasks/sources/payloads.py",
         '        if not real.startswith(self._real.rstrip("/") + "/"):\n',
         "        if not real.startswith(self._real):\n",
         "test_source_edges.py::test_a_link_to_a_folder_whose_name_begins_alike_leads_out",
@@ -716,7 +716,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/python.py",
+        "tasks/sources/python.py",
         "        array = np.array(value)\n",
         "        array = np.asarray(value)\n",
         "test_source_edges.py::test_an_array_that_the_user_fills_again_is_copied",
@@ -726,7 +726,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/tfds.py",
+        "tasks/sources/tfds.py",
         (
             "            return pa.array([classes[int(value)] if 0 <= int(value) < len(classes) else None "
             "for value in values])\n"
@@ -742,7 +742,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/blake2b.py",
+        "tasks/snapshots/transforms/blake2b.py",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)\n",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths < end)\n",
         "test_transform_edges.py::test_the_hash_of_the_graph_is_that_of_python_at_every_length",
@@ -752,7 +752,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/hash_words.py",
+        "tasks/snapshots/transforms/hash_words.py",
         '        dtype = "uint16" if config.buckets < 2**16 else "uint32"\n',
         '        dtype = "uint16" if config.buckets <= 2**16 else "uint32"\n',
         "test_transform_fitting.py::test_the_last_bucket_of_words_has_an_id_of_its_own",
@@ -762,7 +762,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/numbers.py",
+        "tasks/snapshots/transforms/numbers.py",
         "            moments = self._after.filled(self._change(fill), missing)\n",
         "            moments = self._after.filled(fill, missing)\n",
         "test_transform_edges.py::test_the_moments_of_logarithms_have_the_logarithm_of_the_fill",
@@ -772,7 +772,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/vocabulary.py",
+        "tasks/snapshots/transforms/vocabulary.py",
         "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
         "        counts = Counter(self._counts)\n",
         "test_transform_edges.py::test_a_missing_category_has_no_place_in_the_vocabulary",
@@ -1165,7 +1165,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/stage/identities.py",
+        "tasks/runner/identities.py",
         (
             '    parents = {"prepared": prepared, "snapshot": examples, **({} if teacher is None else '
             '{"teacher": teacher})}\n'
@@ -1178,7 +1178,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/stage/restarts.py",
+        "tasks/runner/restarts.py",
         "        self.number = 1 if saved > self._furthest else self.number + 1\n",
         "        self.number = 1 if saved else self.number + 1\n",
         "test_run_bookkeeping.py",
@@ -1188,7 +1188,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/stage/searches.py",
+        "tasks/runner/searches.py",
         "        if type(unfit) is not Failed or of_the_machine(unfit) is not None:\n",
         "        if type(unfit) is not Failed:\n",
         "test_run_bookkeeping.py",
@@ -1198,7 +1198,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/stage/tuning.py",
+        "tasks/runner/tuning.py",
         "        return self.before + time.monotonic() - self.started\n",
         "        return time.monotonic() - self.started\n",
         "test_run_bookkeeping.py",
@@ -1366,7 +1366,7 @@ FIRST = [
         "A training ended by early stopping and killed before publication trains on to its last step.",
     ),
     Mutation(
-        "tasks/data/user_code.py",
+        "tasks/environment/user_code.py",
         '    return hashes + [(f"package/{name}", number) for name, number in packages_of(files, folder)]\n',
         "    return hashes\n",
         "test_train_decides.py test_model_import.py",
@@ -1495,7 +1495,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/tuning/judging.py",
+        "tasks/search/judging.py",
         '        if self.config.select == "last" or self.score is None or loss < self.loss:\n',
         "        if self.score is None or loss < self.loss:\n",
         "test_tune_choices.py",
@@ -1505,14 +1505,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/tuning/table.py",
+        "tasks/search/table.py",
         "(sign * pair[0], pair[1].number))",
         "(sign * pair[0], -pair[1].number))",
         "test_tune_choices.py",
         "Of trials with equal scores the last one wins instead of the first.",
     ),
     Mutation(
-        "tasks/tuning/pruners/median.py",
+        "tasks/search/pruners/median.py",
         ("    return optuna.pruners.MedianPruner(n_startup_trials=config.startup, n_warmup_steps=config.warmup)\n"),
         "    return optuna.pruners.MedianPruner(n_warmup_steps=config.warmup)\n",
         "test_tune_choices.py",
@@ -1522,7 +1522,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/tuning/samplers/tpe.py",
+        "tasks/search/samplers/tpe.py",
         "            constant_liar=True,\n",
         "            constant_liar=False,\n",
         "test_tune_choices.py",
@@ -1692,63 +1692,63 @@ FIRST = [
         "A long float16 training ends with an error after 50 skipped updates in all, which are normal.",
     ),
     Mutation(
-        "tasks/data/records.py",
+        "tasks/records/conversion.py",
         "int(budget * read)",
         "round(budget * read)",
         "test_convert_parts.py::test_a_budget_is_a_number_or_a_share_of_what_was_read_rounded_down",
         "A share as bad budget lets one bad example more pass than it says.",
     ),
     Mutation(
-        "tasks/data/records.py",
+        "tasks/records/conversion.py",
         "    found = in_order(set().union(*(note.classes for note in notes)))",
         "    found = list(dict.fromkeys(name for note in notes for name in note.classes))",
         "test_convert_parts.py::test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded",
         "The numbers of classes depend on which piece of the source has a class first.",
     ),
     Mutation(
-        "tasks/data/records.py",
+        "tasks/records/conversion.py",
         "len(feature.classes or ()) > MAX_CLASSES:",
         "len(feature.classes or ()) > 10 * MAX_CLASSES:",
         "test_convert_parts.py::test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded",
         "A label with too many classes (a name of each row) is not refused.",
     ),
     Mutation(
-        "tasks/data/merging.py",
+        "tasks/records/merging.py",
         "canonical([sums, copies, schema])",
         "canonical([sums, copies])",
         "test_convert_parts.py::test_a_shard_is_written_anew_where_rows_drops_or_features_are_others",
         "After a kill shards are used that were written with other classes.",
     ),
     Mutation(
-        "tasks/data/merging.py",
+        "tasks/records/merging.py",
         "        if high == SPACE:\n            return start, int(ends[split + 1])\n",
         "        if high == SPACE:\n            high -= 1\n",
         "test_convert_parts.py::test_rows_of_a_run_are_found_by_split_and_place_at_both_ends",
         "An example whose place is the highest number is in no shard.",
     ),
     Mutation(
-        "tasks/data/duplicates.py",
+        "tasks/records/duplicates.py",
         "for index in equal(table, CONTENT)]",
         "for index in equal(table, CONTENT[:1])]",
         "test_convert_parts.py::test_copies_are_those_whose_whole_content_is_the_same_wherever_they_are",
         "Two examples of which half of the content hash is equal count as copies.",
     ),
     Mutation(
-        "tasks/data/duplicates.py",
+        "tasks/records/duplicates.py",
         "if len(set(keys)) < len(keys):",
         "if len(set(keys)) == 1:",
         "test_convert_parts.py::test_a_key_is_twice_where_two_rows_of_a_place_have_it",
         "A key that occurs twice beside another of the same hash is not refused.",
     ),
     Mutation(
-        "tasks/data/parts.py",
+        "tasks/records/parts.py",
         "(part + 1) * SPACE // number - 1)",
         "(part + 1) * SPACE // number - 2)",
         "test_convert_parts.py::test_every_row_is_in_one_part_of_the_hash_space",
         "With more than a million rows a content at the border of two parts of the hash space is compared with none.",
     ),
     Mutation(
-        "tasks/data/regrouping.py",
+        "tasks/records/regrouping.py",
         "np.lexsort((np.asarray(table[PLACE]), splits))",
         'np.argsort(splits, kind="stable")',
         "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
@@ -1758,7 +1758,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/data/regrouping.py",
+        "tasks/records/regrouping.py",
         'done.pop("plan") == plan',
         'done.pop("plan")',
         "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
@@ -1803,21 +1803,21 @@ FIRST = [
         "train.continue_from goes on with another snapshot, so that the model is that of no one training.",
     ),
     Mutation(
-        "tasks/data/sources/files.py",
+        "tasks/sources/files.py",
         "                if max(stat_key[1], stat_key[2]) < time",
         "                if stat_key[1] < time",
         "test_source_parts.py::test_the_hash_of_a_settled_file_alone_is_kept",
         "A file copied with its old time and written again within a tenth of a second keeps its old hash.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         "places(keys, self._config.split_seed)",
         "places(keys, 0)",
         "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
         "records.split_seed does not change the order within a split.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         "            run.classes = dict(sorted((Counter(run.classes) + counts).items()))",
         "            run.classes = dict(sorted(counts.items()))",
         "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
@@ -1831,7 +1831,7 @@ FIRST = [
         "The length of the second call is that of the first one's time, so that a signal may wait for long.",
     ),
     Mutation(
-        "tasks/data/transforms/numbers.py",
+        "tasks/snapshots/transforms/numbers.py",
         "np.broadcast_to(np.float32(self._fill()), self.feature.shape)",
         "np.broadcast_to(self._fill(), self.feature.shape)",
         "test_transform_parts.py::test_a_fill_is_a_number_of_float32_as_the_columns_are",
@@ -2085,231 +2085,231 @@ FIRST = [
         "`millrace predict` names the line above the one that has too few cells (found by the test in the product).",
     ),
     Mutation(
-        "tasks/data/pipeline.py",
+        "tasks/feed/snapshot_reader.py",
         "lengths=lambda: self.lengths(split)",
         'lengths=lambda: self.lengths("train")',
         "test_snapshot_parts.py",
         "Batches of validation by length are made of the lengths of train: padding, or an index that is not there.",
     ),
     Mutation(
-        "tasks/data/profile.py",
+        "tasks/records/profile.py",
         "association(of_splits[TRAIN], values[predicted[0]][TRAIN])",
         "association(of_splits[TRAIN][::-1], values[predicted[0]][TRAIN])",
         "test_convert_profile.py",
         "The association of a column with what is predicted is that of other rows.",
     ),
     Mutation(
-        "tasks/data/profile.py",
+        "tasks/records/profile.py",
         "smaller = min(k - (k - 1) ** 2 / (n - 1), r - (r - 1) ** 2 / (n - 1)) - 1",
         "smaller = max(k - (k - 1) ** 2 / (n - 1), r - (r - 1) ** 2 / (n - 1)) - 1",
         "test_convert_profile.py",
         "A column of many values that tells a class exactly is not suspicious.",
     ),
     Mutation(
-        "tasks/data/profile.py",
+        "tasks/records/profile.py",
         'kinds = ("number", "category", "label", "text", "time")',
         'kinds = ("number", "category", "label", "text")',
         "test_convert_profile.py",
         "Times are not in the profile.",
     ),
     Mutation(
-        "tasks/data/profile.py",
+        "tasks/records/profile.py",
         "for name in of_role(dict(shown), role)]",
         'for name in of_role(dict(shown), "label")]',
         "test_convert_profile.py",
         "Of a regression no association is shown, and no leak is suspected.",
     ),
     Mutation(
-        "tasks/data/profile.py",
+        "tasks/records/profile.py",
         'result.pvalue < SURE / comparisons:\n            return f"Kol',
         'result.pvalue < SURE:\n            return f"Kol',
         "test_convert_profile.py",
         "Of many columns some differ between train and test by chance, and are named.",
     ),
     Mutation(
-        "tasks/data/near/search.py",
+        "tasks/records/near/search.py",
         "near.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))[row.number]",
         "near.dropped.setdefault(first.run, np.zeros(runs.rows(first.run), bool))[row.number]",
         "test_convert_parts.py",
         "Of several runs other rows than the near-duplicates are dropped.",
     ),
     Mutation(
-        "tasks/data/near/search.py",
+        "tasks/records/near/search.py",
         "signatures, run, row, values = signatures[order], run[order], row[order], values[order]",
         "signatures, row, values = signatures[order], row[order], values[order]",
         "test_convert_near_duplicates.py::test_texts_of_a_bucket_in_order_of_signature_are_read_in_their_own_runs",
         "Texts of a large bucket are compared with those of another run, and near-duplicates stay.",
     ),
     Mutation(
-        "tasks/data/sources/archive_listing.py",
+        "tasks/sources/archive_listing.py",
         '".tbz2", ".tar.xz"',
         '".tar.xz"',
         "test_source_names.py",
         "A .tbz2 file is said to be no folder, not how to read it.",
     ),
     Mutation(
-        "tasks/data/sources/archive_listing.py",
+        "tasks/sources/archive_listing.py",
         '".txz", ".7z", ".rar")',
         '".txz", ".7z")',
         "test_source_names.py",
         "A .rar file is said to be no folder, not how to read it.",
     ),
     Mutation(
-        "tasks/data/sources/archives.py",
+        "tasks/sources/archives.py",
         ' and cached.get("folder") == self._folder',
         "",
         "test_source_archives.py::test_what_is_remembered_of_one_folder_of_an_archive_is_not_that_of_another",
         "Of another folder of an archive the hashes of the first are taken: records are not made anew.",
     ),
     Mutation(
-        "tasks/data/sources/webdataset.py",
+        "tasks/sources/webdataset.py",
         'lambda row: f"{path} {shown[good[row]]}"',
         'lambda row: f"{path} {shown[row]}"',
         "test_source_webdataset.py",
         "After a bad sample the places of rows are those of others.",
     ),
     Mutation(
-        "tasks/data/sources/tfrecord.py",
+        "tasks/sources/tfrecord.py",
         "read = frames(partial(whole, file), path, begin)",
         "read = frames(partial(whole, file), path)",
         "test_source_tfrecord.py",
         "Damage in a later range of a file is named by a wrong byte.",
     ),
     Mutation(
-        "tasks/data/sources/csv.py",
+        "tasks/sources/csv.py",
         "escapechar=config.escape or None, **quoting",
         "**quoting",
         "test_source_csv.py",
         "A header with an escaped delimiter is refused.",
     ),
     Mutation(
-        "tasks/data/sources/__init__.py",
+        "tasks/sources/__init__.py",
         "sorted(bad, key=lambda row: row.key)[:MAX_NAMED]",
         "bad[:MAX_NAMED]",
         "test_source_parts.py",
         "Which bad rows are named depends on the order of pieces.",
     ),
     Mutation(
-        "tasks/data/sources/files.py",
+        "tasks/sources/files.py",
         "stop - start == most_files",
         "stop == most_files",
         "test_source_parts.py",
         "Only the first piece of a folder has at most so many files.",
     ),
     Mutation(
-        "tasks/data/sources/class_folders.py",
+        "tasks/sources/class_folders.py",
         "listed = zip(paths, self._listed[start:stop], strict=True)",
         "listed = zip(paths, self._listed[: stop - start], strict=True)",
         "test_source_parts.py",
         "A folder of more files than a piece has cannot be read.",
     ),
     Mutation(
-        "tasks/data/sources/class_folders.py",
+        "tasks/sources/class_folders.py",
         "paths.__getitem__, splits, hashes_of(read))",
         "self._paths.__getitem__, splits, hashes_of(read))",
         "test_source_parts.py",
         "A bad image of a later piece is named as another file.",
     ),
     Mutation(
-        "tasks/data/sources/columns.py",
+        "tasks/sources/columns.py",
         "SHAPES.get(kind, ())",
         "()",
         "test_source_parts.py",
         "Images and lists have the shape of a scalar in the manifest.",
     ),
     Mutation(
-        "tasks/data/sources/values.py",
+        "tasks/sources/values.py",
         'bad[row], lists[-1] = "half of a surrogate pair", None',
         'bad[row] = "half of a surrogate pair"',
         "test_source_parts.py",
         "A list with half a character ends the run instead of being a bad row.",
     ),
     Mutation(
-        "tasks/data/merging.py",
+        "tasks/records/merging.py",
         "filled = [note.splits for note in self.notes if note.rows]",
         "filled = [note.splits for note in self.notes[:1] if note.rows]",
         "test_convert_parts.py",
         "Counts of splits are those of the first run: a sample too large, a split said to be empty.",
     ),
     Mutation(
-        "tasks/data/transforms/__init__.py",
+        "tasks/snapshots/transforms/__init__.py",
         "        row += table.num_rows\n",
         "",
         "test_transform_fitting.py",
         "Samples of which medians, quantiles and tokenizers are made depend on the size of batches, and hold few rows.",
     ),
     Mutation(
-        "tasks/data/transforms/numbers.py",
+        "tasks/snapshots/transforms/numbers.py",
         "self.sample.add(values, rows)",
         "self.sample.add(values, np.arange(len(values)))",
         "test_transform_fitting.py",
         "Medians and quantiles are those of the first rows of each batch.",
     ),
     Mutation(
-        "tasks/data/transforms/words.py",
+        "tasks/snapshots/transforms/words.py",
         "most_frequent(counts, config.min_count, config.vocabulary - FIRST)",
         "most_frequent(counts, 1, config.vocabulary - FIRST)",
         "test_transform_fitting.py",
         "min_count of words has no effect.",
     ),
     Mutation(
-        "tasks/data/transforms/words.py",
+        "tasks/snapshots/transforms/words.py",
         '"vocabulary": size, "padding"',
         '"vocabulary": len(kept), "padding"',
         "test_transform_fitting.py",
         "The embedding of words lacks two rows.",
     ),
     Mutation(
-        "tasks/data/transforms/bucketize.py",
+        "tasks/snapshots/transforms/bucketize.py",
         "self._sample.add(values, rows)",
         "self._sample.add(values, rows * 0)",
         "test_transform_fitting.py",
         "Buckets are at quantiles of an arbitrary part of the rows.",
     ),
     Mutation(
-        "tasks/data/transforms/time_parts.py",
+        "tasks/snapshots/transforms/time_parts.py",
         "value if name in self._parts else as_it_is",
         "value if name in self._parts[:1] else as_it_is",
         "test_transform_fitting.py",
         "All parts of a time but the first are not standardised.",
     ),
     Mutation(
-        "tasks/data/transforms/samples.py",
+        "tasks/snapshots/transforms/samples.py",
         "text[: self._size]))",
         "text))",
         "test_transform_fitting.py",
         "One long text is taken whole into the sample of a tokenizer.",
     ),
     Mutation(
-        "tasks/data/augment/resized_crop.py",
+        "tasks/feed/augment/resized_crop.py",
         "tops = draws.integers(3,",
         "tops = draws.integers(2,",
         "test_augment.py",
         "Crops are along a diagonal: far left is far up.",
     ),
     Mutation(
-        "tasks/data/augment/resized_crop.py",
+        "tasks/feed/augment/resized_crop.py",
         "widths = np.clip(np.rint(width * np.sqrt(areas * ratios)), 1, width)",
         "widths = np.clip(np.rint(height * np.sqrt(areas * ratios)), 1, width)",
         "test_augment.py",
         "Crops of images that are not square have another area and ratio.",
     ),
     Mutation(
-        "tasks/data/augment/colour.py",
+        "tasks/feed/augment/colour.py",
         "factors(draws, 2, config.saturation)",
         "factors(draws, 1, config.saturation)",
         "test_augment.py",
         "Contrast and saturation rise and fall together.",
     ),
     Mutation(
-        "tasks/data/augment/colour.py",
+        "tasks/feed/augment/colour.py",
         "pixels = values.shape[1] * values.shape[2]",
         "pixels = values.shape[1] * values.shape[1]",
         "test_augment.py",
         "Contrast makes images that are not square darker or lighter.",
     ),
     Mutation(
-        "tasks/data/augment/__init__.py",
+        "tasks/feed/augment/__init__.py",
         "return Draws(self._seed, step.place, epochs, rows)",
         "return Draws(self._seed, 0, epochs, rows)",
         "test_augment.py",
@@ -2393,49 +2393,49 @@ FIRST = [
         "The third stage of a residual network has three times the filters, not four.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         "run.filtered += len(good) - len(kept)",
         "run.filtered = len(good) - len(kept)",
         "test_convert_parts.py::test_what_is_left_out_of_a_piece_is_that_of_all_its_batches",
         "Counts of filtered rows are those of the last batch of each piece.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         "run.skipped += len(rows.skipped)",
         "run.skipped = len(rows.skipped)",
         "test_convert_parts.py::test_what_is_left_out_of_a_piece_is_that_of_all_its_batches",
         "Counts of skipped texts are those of the last batch.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         "quarantine += bad",
         "quarantine = bad",
         "test_convert_parts.py::test_what_is_left_out_of_a_piece_is_that_of_all_its_batches",
         "Bad rows of all batches but the last are lost, and not counted in the budget.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         'HASHED = ("text", "words", "image", "audio")',
         'HASHED = ("text", "image", "audio")',
         "test_convert_parts.py",
         "Lists of words that are in train and in test are not found.",
     ),
     Mutation(
-        "tasks/data/sorting.py",
+        "tasks/records/sorting.py",
         'HASHED = ("text", "words", "image", "audio")',
         'HASHED = ("text", "words", "image")',
         "test_convert_parts.py",
         "Sounds that are in train and in test, with other values beside, are not found.",
     ),
     Mutation(
-        "tasks/data/kinds/audio.py",
+        "tasks/records/kinds/audio.py",
         "int(frames[rates == rate].sum())",
         "int(frames.sum())",
         "test_convert_parts.py",
         "Seconds of sounds of one rate are those of all.",
     ),
     Mutation(
-        "tasks/data/reader/cast.py",
+        "tasks/reader/cast.py",
         "number = int(value.astype(np.int64)) * step",
         "number = int(value.astype(np.int64))",
         "test_transform_casts.py",
@@ -2456,7 +2456,7 @@ FIRST = [
         "Weights of a user's model depend on what other threads draw, so that its training is refused now and then.",
     ),
     Mutation(
-        "tasks/data/sources/sql.py",
+        "tasks/sources/sql.py",
         "if not isinstance(value, bytes | None) if name in self._files else isinstance(value, bytes):",
         "if isinstance(value, bytes if name not in self._files else str):",
         "test_source_sql.py test_source_parts.py",
@@ -2477,7 +2477,7 @@ FIRST = [
         "A run that was stopped does not say which step is saved.",
     ),
     Mutation(
-        "tasks/stage/attempt.py",
+        "tasks/runner/attempt.py",
         '            if kind == "saved":\n                saved = values[0]\n',
         '            if kind == "progress":\n                saved = values[0]\n',
         "test_run_bookkeeping.py test_tracking_unequal_parts.py test_train_engine_door.py",
@@ -2582,63 +2582,63 @@ FIRST = [
         "A waiter kills a process of its own container that has the number of a holder in another one.",
     ),
     Mutation(
-        "tasks/data/augment/__init__.py",
+        "tasks/feed/augment/__init__.py",
         "            others[WEIGHT] = others[WEIGHT] * (examples[WEIGHT] > 0)\n",
         "            pass\n",
         "test_augment.py",
         "With mixup the examples after the last epoch are trained on by the weight of their partners.",
     ),
     Mutation(
-        "tasks/data/transforms/tokens.py",
+        "tasks/snapshots/transforms/tokens.py",
         "        special_tokens=[UNKNOWN, *within],\n",
         "        special_tokens=[UNKNOWN],\n",
         "test_transform_fitting.py",
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
     Mutation(
-        "tasks/data/sources/row_hashes.py",
+        "tasks/sources/row_hashes.py",
         "        parts += [binary_of(marks.view(np.uint8).reshape(rows, 8)), cells]\n",
         "        parts += [cells]\n",
         "test_convert_stays.py",
         "Rows that differ only in where a cell ends, or in a missing cell, have one hash.",
     ),
     Mutation(
-        "tasks/data/ties.py",
+        "tasks/records/ties.py",
         "for name in (ROW, CONTENT[1], CONTENT[0])])]",
         "for name in (SPLIT, CONTENT[1], CONTENT[0])])]",
         "test_convert_stays.py test_convert_duplicates.py",
         "Copies have the first split by name, not that of the smallest hash.",
     ),
     Mutation(
-        "tasks/data/cells.py",
+        "tasks/records/cells.py",
         "cast.measured, cast.exact)",
         "cast.measured)",
         "test_init_reads_cells.py",
         "Distinct values that fall together in float32 count as copies, and `duplicates: drop` removes them.",
     ),
     Mutation(
-        "tasks/data/reader/formats.py",
+        "tasks/reader/formats.py",
         '    commas = [("", ","), (",", "")] if grouped and not long else [(",", ""), ("", ",")]\n',
         '    commas = [(",", ""), ("", ",")]\n',
         "test_init_reads_cells.py",
         "1,870 reviews are read as 1.87.",
     ),
     Mutation(
-        "tasks/data/kinds/label.py",
+        "tasks/records/kinds/label.py",
         '    plain = pc.replace_substring_regex(category.plain(names.cast(TYPE)), FRACTION, r"\\1")\n',
         "    plain = category.plain(names.cast(TYPE))\n",
         "test_init_reads_cells.py",
         "`1.5` and `1.50` are two classes.",
     ),
     Mutation(
-        "tasks/data/sources/sql.py",
+        "tasks/sources/sql.py",
         '            self._key = collate(self._key, "BINARY")\n',
         "            pass\n",
         "test_source_reads_meaning.py",
         "Rows whose keys differ in case are read twice, or not at all, where two pieces meet.",
     ),
     Mutation(
-        "tasks/data/guess/predicted.py",
+        "tasks/guess/predicted.py",
         "    counts |= kept\n",
         "",
         "test_init_reads_cells.py",
@@ -2652,7 +2652,7 @@ FIRST = [
         "The signature of raw columns answers to numbers with an offset as to others.",
     ),
     Mutation(
-        "tasks/data/assignment.py",
+        "tasks/records/assignment.py",
         '    if not value or abs(value.adjusted()) > LONGEST:\n        return word if value else b"0"\n',
         "    return word\n",
         "test_convert_stays.py test_convert_split.py",
@@ -2701,7 +2701,7 @@ FIRST = [
         "An approval releases a version against a champion that nobody has seen it beside.",
     ),
     Mutation(
-        "tasks/stage/releasing.py",
+        "tasks/runner/releasing.py",
         '    alike = np.flatnonzero(own.extents == np.asarray(scores["extents"]))\n',
         "    alike = np.arange(len(own.extents))\n",
         "test_promote_edges.py test_export_unequal_parts.py test_settings_reach_their_use.py",
@@ -2725,7 +2725,7 @@ SECOND = [
         "The ndcg of queries is too low: even a perfect order does not reach 1.",
     ),
     Mutation(
-        "tasks/data/batches.py",
+        "tasks/feed/batches.py",
         (
             '        if WEIGHT in features and self.order != "stored":  # metrics, of stored order, are of'
             " examples without weights\n"
@@ -2738,7 +2738,7 @@ SECOND = [
         "Validation scores, and what they select or stop, are weighted by the examples' weights.",
     ),
     Mutation(
-        "tasks/data/sources/sql.py",
+        "tasks/sources/sql.py",
         '        for secret in filter(None, [str(self._url.password or ""), *given]):\n',
         '        for secret in filter(None, [str(self._url.password or "")]):\n',
         "test_source_sql.py test_source_parts.py",
@@ -2752,7 +2752,7 @@ SECOND = [
         "The right edge of the images is cut off silently.",
     ),
     Mutation(
-        "tasks/data/snapshots/packing.py",
+        "tasks/snapshots/packing.py",
         "    pieces = np.stack([record, begin, length, column + lead], axis=1)[order]\n",
         "    pieces = np.stack([record, begin, length, column], axis=1)[order]\n",
         "test_snapshot_packing.py test_snapshot_parts.py test_snapshot_tokens.py",
@@ -2832,7 +2832,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/stage/identities.py",
+        "tasks/runner/identities.py",
         (
             '    if any(method.reads_limit for method in form.methods):\n        limits["max_quality_loss"] ='
             " config.max_quality_loss(evaluate.primary_of(task)[0])\n"
@@ -2862,7 +2862,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/archives.py",
+        "tasks/sources/archives.py",
         (
             '        if member.crc not in (None, crc):\n            raise self._damaged(path, f"CRC-32'
             ' {crc:08x}, and the archive says {member.crc:08x}")\n'
@@ -2879,14 +2879,14 @@ SECOND = [
         "The best of several seeds (and the average) is chosen on the test split, so that its test score is flattered.",
     ),
     Mutation(
-        "tasks/stage/stages.py",
+        "tasks/runner/stages.py",
         "                identity.check_sources(inputs)\n",
         "",
         "test_convert_source_changes.py test_run_stages.py test_run_verbs.py",
         "An artifact is published under the digest of files that it was not made from.",
     ),
     Mutation(
-        "tasks/data/kinds/number.py",
+        "tasks/records/kinds/number.py",
         '        "squares": left["squares"] + right["squares"] + difference * difference * left["count"] * share,\n',
         '        "squares": left["squares"] + right["squares"] + difference * difference * share,\n',
         "test_convert_statistics.py test_convert_profile.py test_convert_parts.py test_source_parts.py",
@@ -2903,7 +2903,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/data/assignment.py",
+        "tasks/records/assignment.py",
         "        return np.where(alone, rows, digests(words)[:, 0][numbers]), alone\n",
         "        return digests(words)[:, 0][numbers], alone\n",
         "test_convert_split.py test_convert_parts.py test_convert_duplicates.py",
@@ -2924,7 +2924,7 @@ SECOND = [
         "A worker waits forever for rank 0 instead of reporting that it is lost.",
     ),
     Mutation(
-        "tasks/data/guess/splits.py",
+        "tasks/guess/splits.py",
         (
             '    found = choose(examples_of(source, train), [{"train": 1 - share, "validation": share}]) if'
             " few else (None, 0)\n"
@@ -2950,7 +2950,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/log_mel.py",
+        "tasks/reader/log_mel.py",
         '            sound = file.read(length, dtype="float64", always_2d=True).mean(axis=1)\n',
         '            sound = file.read(length, dtype="float64", always_2d=True)[:, 0]\n',
         "test_transform_parts.py test_source_audio_folder.py test_transform_reader.py",
@@ -2974,7 +2974,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/data/near/image.py",
+        "tasks/records/near/image.py",
         "    return list(combinations(range(_differing(similarity) + 2), 2))\n",
         "    return list(combinations(range(_differing(similarity) + 1), 2))\n",
         "test_convert_near_duplicates.py",
@@ -2988,7 +2988,7 @@ SECOND = [
         "The ends of confidence intervals are shifted to the wrong side (wrong sign of the skewness).",
     ),
     Mutation(
-        "tasks/data/transforms/samples.py",
+        "tasks/snapshots/transforms/samples.py",
         "        order = np.argsort(self._priorities)[:ROWS]\n",
         "        order = np.argsort(self._priorities)\n",
         "test_transform_fitting.py test_transform_parts.py",
@@ -3021,7 +3021,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/streams.py",
+        "tasks/sources/streams.py",
         "        self._read += len(chunk)\n",
         "        self._read = len(chunk)\n",
         "test_source_csv.py test_source_parquet.py test_source_parts.py",
@@ -3062,7 +3062,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/stage/tuning.py",
+        "tasks/runner/tuning.py",
         "        self.before: float = attempt.run.measurements().get(SPENT, 0.0)\n",
         "        self.before = 0.0\n",
         "test_tune_parts.py test_tune_search.py test_tune_flow.py test_run_bookkeeping.py",
@@ -3115,7 +3115,7 @@ THIRD = [
         "`millrace verify --all` exits with 0 and lists no damage in its JSON although the audit log was changed.",
     ),
     Mutation(
-        "tasks/stage/hosts.py",
+        "tasks/runner/hosts.py",
         '    values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **versions, **dict(own)}\n',
         '    values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **dict(own)}\n',
         "test_train_hosts.py test_run_stages.py",
@@ -3178,7 +3178,7 @@ THIRD = [
         "`millrace gc --days` leaves a part of the old flow runs in Prefect's database: every second page is skipped.",
     ),
     Mutation(
-        "tasks/data/transforms/quantile.py",
+        "tasks/snapshots/transforms/quantile.py",
         (
             "    values, place = np.unique(np.quantile(sample, levels), return_inverse=True)\n    return"
             " values, np.bincount(place, levels) / np.bincount(place)\n"
@@ -3201,7 +3201,7 @@ THIRD = [
         "`millrace reject` is refused: the version cannot be rejected and goes on awaiting approval.",
     ),
     Mutation(
-        "tasks/data/profile.py",
+        "tasks/records/profile.py",
         "    return float(np.sqrt(min(1.0, (counts * (means - numbers.mean()) ** 2).sum() / total)))\n",
         "    return float(np.sqrt(min(1.0, (counts * (means - means.mean()) ** 2).sum() / total)))\n",
         "test_convert_profile.py test_convert_columns.py",
@@ -3251,7 +3251,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/stage/trials.py",
+        "tasks/runner/trials.py",
         '        if isinstance(error, Lost) or error.field.partition(".")[0] not in OF_A_TRIAL:\n',
         '        if error.field.partition(".")[0] not in OF_A_TRIAL:\n',
         "test_tune_parts.py test_tune_search.py test_attempts_go_on.py",
@@ -3288,7 +3288,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/archive_listing.py",
+        "tasks/sources/archive_listing.py",
         '    return "not a path below it" if {"", ".", ".."} & set(name.split("/")) else None\n',
         '    return "not a path below it" if {"", "."} & set(name.split("/")) else None\n',
         "test_source_archives.py test_source_webdataset.py",
@@ -3298,7 +3298,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/text_files.py",
+        "tasks/sources/text_files.py",
         "                    begin = begin if lines else offset\n",
         "                    begin = offset\n",
         "test_convert_text_files.py test_source_parts.py",
@@ -3408,7 +3408,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/schema.py",
+        "tasks/guess/schema.py",
         "    if len(counts) <= FEW_CLASSES and min(counts.values()) > 1:\n",
         "    if len(counts) <= FEW_CLASSES and min(counts.values()) >= 1:\n",
         "test_init_schema.py",
@@ -3438,14 +3438,14 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/time_parts.py",
+        "tasks/reader/time_parts.py",
         "    angle = 2 * np.pi * (numbers - first) / period\n",
         "    angle = 2 * np.pi * (numbers - first) / (period - 1)\n",
         "test_transform_parts.py test_transform_edges.py",
         "Monday and Sunday, the hours 0 and 23, January and December are the same for a model.",
     ),
     Mutation(
-        "tasks/data/shared.py",
+        "tasks/records/shared.py",
         "        both = both[both != 0]\n",
         "",
         "test_convert_parts.py test_convert_duplicates.py",
@@ -3462,7 +3462,7 @@ THIRD = [
         "MLflow gets latency ratios of settings whose A/A comparison failed, and runs are compared by noise.",
     ),
     Mutation(
-        "tasks/tuning/study.py",
+        "tasks/search/study.py",
         "            sampler = make_sampler(self.config.sampler, dict(self.config.space), self.seed, number)\n",
         "            sampler = make_sampler(self.config.sampler, dict(self.config.space), 0, number)\n",
         "test_tune_search.py test_tune_parts.py test_settings_reach_their_use.py",
@@ -3482,7 +3482,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/data/augment/rand_augment.py",
+        "tasks/feed/augment/rand_augment.py",
         "        signs = np.stack([1 - 2 * draws.integers(2 * number + 1, 2) for number in words], axis=1).tolist()\n",
         "        signs = np.stack([1 - 2 * draws.integers(2 * number, 2) for number in words], axis=1).tolist()\n",
         "test_augment.py",
@@ -3515,7 +3515,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/log_mel.py",
+        "tasks/reader/log_mel.py",
         "    return np.fft.irfft(kept, samples) * (samples / len(sound))\n",
         "    return np.fft.irfft(kept, samples)\n",
         "test_source_audio_folder.py test_transform_reader.py test_transform_parts.py",
@@ -3606,7 +3606,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/augment/cutout.py",
+        "tasks/feed/augment/cutout.py",
         "        lefts = draws.integers(1, width) - config.size // 2\n",
         "        lefts = draws.integers(0, width) - config.size // 2\n",
         "test_augment.py test_page_augment.py",
@@ -3672,7 +3672,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/stage/signals.py",
+        "tasks/runner/signals.py",
         "                self._working -= 1\n",
         "                self._working = 0\n",
         "test_run_gang.py::test_a_signal_interrupts_at_once_only_while_nothing_computes",
@@ -3751,7 +3751,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/snapshots/packing.py",
+        "tasks/snapshots/packing.py",
         "    rows = -(-(int(lengths.sum()) - 1) // block)\n",
         "    rows = (int(lengths.sum()) - 1) // block\n",
         "test_snapshot_packing.py test_snapshot_parts.py test_snapshot_tokens.py",
@@ -3791,7 +3791,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/columns.py",
+        "tasks/snapshots/transforms/columns.py",
         "        return int(np.isnan(values).reshape(len(values), -1).any(axis=1).sum())\n",
         "        return int(np.isnan(values).reshape(len(values), -1).all(axis=1).sum())\n",
         "test_convert_parts.py::test_a_row_that_lacks_any_value_of_a_column_counts_as_missing",
@@ -3801,7 +3801,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/kinds/category.py",
+        "tasks/records/kinds/category.py",
         '    return {"count": len(values), "missing": counts.pop("", 0), "values": limited(counts)}\n',
         '    return {"count": len(values), "missing": counts.get("", 0), "values": limited(counts)}\n',
         "test_convert_statistics.py test_convert_profile.py test_convert_parts.py",
@@ -3832,7 +3832,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/near/image.py",
+        "tasks/records/near/image.py",
         "    given = np.array([found_hash is not None for found_hash in found], bool)\n",
         "    given = np.array([bool(found_hash) for found_hash in found], bool)\n",
         "test_convert_near_duplicates.py test_convert_duplicates.py",
@@ -3865,14 +3865,14 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/tuning/pruners/hyperband.py",
+        "tasks/search/pruners/hyperband.py",
         "        min_resource=config.first, max_resource=config.last, reduction_factor=config.factor\n",
         "        min_resource=config.first, max_resource=config.last\n",
         "test_tune_parts.py::test_each_pruner_and_each_sampler_gets_all_of_its_settings",
         "`tune.pruner.factor` of hyperband is ignored: Optuna's 3 is used where the user has set 2 or 4.",
     ),
     Mutation(
-        "tasks/tuning/samplers/grid.py",
+        "tasks/search/samplers/grid.py",
         '    return GridSampler(grid, derived(seed, "grid"))\n',
         '    return GridSampler(grid, derived(seed, f"grid/{number}"))\n',
         "test_tune_search.py test_tune_parts.py test_tune_choices.py",
@@ -3882,14 +3882,14 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/tuning/space.py",
+        "tasks/search/space.py",
         "    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)\n",
         "    return FloatDistribution(space.low, space.high, log=space.log)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
         "The `step` of a range of floats in `tune.space` is ignored: 0.1 to 0.5 by 0.1 gives trials such as 0.2371.",
     ),
     Mutation(
-        "tasks/data/sources/python.py",
+        "tasks/sources/python.py",
         "        return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value\n",
         "        return value.replace(tzinfo=None) if value.tzinfo else value\n",
         "test_source_python.py test_source_edges.py test_source_parts.py",
@@ -3915,7 +3915,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/examples.py",
+        "tasks/guess/examples.py",
         "    if len(shapes) > 1 or not min(shapes):\n",
         "    if not min(shapes):\n",
         "test_init_sources.py::test_arrays_in_a_tar_are_a_column_where_all_are_of_one_shape",
@@ -3989,7 +3989,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/tokens.py",
+        "tasks/snapshots/transforms/tokens.py",
         (
             '        return "the package tokenizers divides its texts"\n    if state["lowercase"]:'
             '\n        return "Python makes its letters small"\n'
@@ -4002,7 +4002,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/file_kinds.py",
+        "tasks/guess/file_kinds.py",
         (
             "    except UnicodeDecodeError as error:\n        if error.start < len(head) - 3:  # otherwise"
             " the sample ends within a character\n            return False\n"
@@ -4036,7 +4036,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/stage/self_tests.py",
+        "tasks/runner/self_tests.py",
         '        "precision": config.precision,\n',
         "",
         "test_run_stages.py test_train_self_test.py test_golden_digests.py test_settings_reach_their_use.py",
@@ -4047,7 +4047,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/near/text.py",
+        "tasks/records/near/text.py",
         "    return common / (len(ours) + len(theirs) - common)\n",
         "    return common / max(len(ours), len(theirs))\n",
         "test_convert_near_duplicates.py test_golden_draws.py",
@@ -4068,7 +4068,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/snapshots/tokens.py",
+        "tasks/snapshots/tokens.py",
         "    before = np.cumsum(sizes[sample]) - sizes[sample]\n",
         "    before = np.cumsum(sizes[sample])\n",
         "test_snapshot_tokens.py test_snapshot_parts.py",
@@ -4116,7 +4116,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/kinds/tags.py",
+        "tasks/records/kinds/tags.py",
         (
             "        gone = np.flatnonzero(np.asarray(category.missing(TAG, cast.values)))\n        values,"
             " unknown = _known(cast.values, feature.classes)\n        return Typed(values, {**unknown,"
@@ -4146,7 +4146,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/decoding.py",
+        "tasks/reader/decoding.py",
         'IN_TEXT = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")\n',
         'IN_TEXT = (b"eXIf", b"XML:com.adobe.xmp")\n',
         "test_transform_images.py",
@@ -4179,7 +4179,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/schema.py",
+        "tasks/records/schema.py",
         "    return time if time.tzinfo else time.replace(tzinfo=UTC)\n",
         "    return time.replace(tzinfo=UTC)\n",
         "test_convert_parts.py",
@@ -4189,7 +4189,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/tuning/pruners/halving.py",
+        "tasks/search/pruners/halving.py",
         "    return SuccessiveHalvingPruner(min_resource=config.first, reduction_factor=config.factor)\n",
         "    return SuccessiveHalvingPruner(min_resource=config.first)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py",
@@ -4199,7 +4199,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/tuning/samplers/__init__.py",
+        "tasks/search/samplers/__init__.py",
         '    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest()\n',
         "    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
@@ -4220,7 +4220,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/augment/crop.py",
+        "tasks/feed/augment/crop.py",
         "        tops, lefts = (draws.integers(number, 2 * border + 1) for number in (0, 1))\n",
         "        tops, lefts = (draws.integers(0, 2 * border + 1) for _ in range(2))\n",
         "test_augment.py test_golden_draws.py",
@@ -4251,7 +4251,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/tuning/study.py",
+        "tasks/search/study.py",
         "        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)\n",
         "        evaluator = optuna.importance.FanovaImportanceEvaluator()\n",
         "test_tune_parts.py",
@@ -4274,7 +4274,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/table_files.py",
+        "tasks/sources/table_files.py",
         (
             "                yield from self._payloads.filled(rows, self._content)"
             "\n            self._check_unchanged(path)\n"
@@ -4287,7 +4287,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/data/length_order.py",
+        "tasks/feed/length_order.py",
         (
             "        first = begin - (epoch * n + begin) % self._batch_size  # where the batch begins that"
             " has position `begin`\n"
@@ -4449,7 +4449,7 @@ SIXTH = [
         "A version that a person has rolled back becomes champion again when its pipeline is run again.",
     ),
     Mutation(
-        "tasks/stage/identities.py",
+        "tasks/runner/identities.py",
         "[*model_files(config), *init_files(train.init), *loss_files(train), *own_metrics]",
         "[*model_files(config), *init_files(train.init)]",
         (
@@ -4459,7 +4459,7 @@ SIXTH = [
         "After an edit of their own loss function users get the old model from the store, as if nothing had changed.",
     ),
     Mutation(
-        "tasks/stage/releasing.py",
+        "tasks/runner/releasing.py",
         "higher_is_better, baselines, config.require)",
         "higher_is_better, baselines)",
         "test_promote_approval.py test_promote_edges.py test_settings_reach_their_use.py test_promote_gates.py",
@@ -4493,7 +4493,7 @@ SIXTH = [
         "`millrace gc --days` deletes the files of registered model versions, the champion's included.",
     ),
     Mutation(
-        "tasks/tuning/samplers/random.py",
+        "tasks/search/samplers/random.py",
         'derived(seed, f"trial/{number}")',
         'derived(seed, "trial")',
         "test_tune_parts.py test_tune_search.py test_tune_choices.py test_settings_reach_their_use.py",
@@ -4563,7 +4563,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/order.py",
+        "tasks/feed/order.py",
         "(passes < epochs - epoch)",
         "(passes <= epochs - epoch)",
         (
@@ -4576,7 +4576,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/split.py",
+        "tasks/sources/hashes.py",
         'keyed(hashes, seed, "split")',
         'keyed(hashes, 0, "split")',
         (
@@ -4586,7 +4586,7 @@ SIXTH = [
         "records.split_seed has no effect: every seed gives the same train, validation and test.",
     ),
     Mutation(
-        "tasks/data/augment/draws.py",
+        "tasks/feed/augment/draws.py",
         'scramble(scramble(seed ^ split_number("augment")) ^ place)',
         'scramble(seed ^ split_number("augment"))',
         "test_augment.py test_golden_draws.py",
@@ -4596,14 +4596,14 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/kinds/words.py",
+        "tasks/records/kinds/words.py",
         'sorted({**dict.fromkeys(gone.tolist(), "missing"), **cast.bad}.items())',
         "sorted(cast.bad.items())",
         "test_convert_parts.py test_evaluate_tagging.py test_init_tags.py test_convert_kinds.py",
         "Rows with a missing word are not reported as bad, but are converted with an empty word in its place.",
     ),
     Mutation(
-        "tasks/data/near/search.py",
+        "tasks/records/near/search.py",
         "    members |= _repeated(runs, hash_of(compared.column))\n",
         "",
         "test_convert_near_duplicates.py test_convert_parts.py",
@@ -4613,7 +4613,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/reader/tokens.py",
+        "tasks/reader/tokens.py",
         'encode([text.lower() if state["lowercase"] else text for text in texts])',
         "encode(texts)",
         (
@@ -4626,7 +4626,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/snapshots/tokens.py",
+        "tasks/snapshots/tokens.py",
         '    if config.packing == "best_fit":\n        tokens["packing"] = config.packing\n',
         "",
         "test_snapshot_tokens.py test_snapshot_packing.py test_snapshot_parts.py",
@@ -4636,7 +4636,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/sources/sql.py",
+        "tasks/sources/sql.py",
         (
             '        if sha.hexdigest() != sha256:\n            rule = "a source must not change while it is'
             ' read"\n            raise Failed("source.query", "other rows than a moment ago", rule, "run'
@@ -4650,7 +4650,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/transforms/moments.py",
+        "tasks/snapshots/transforms/moments.py",
         "self.squares + squares + delta**2 * (self.count * count / total)",
         "self.squares + squares",
         (
@@ -4663,7 +4663,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/data/guess/tags.py",
+        "tasks/guess/tags.py",
         "            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))\n",
         "",
         "test_init_tags.py test_init_guesses.py",

@@ -41,7 +41,7 @@ def test_a_flow_imports_no_statistics_and_no_tables_before_its_first_stage(tmp_p
         "from tasks.compression import versions\n"
         "from tasks.config.load import load\n"
         "from tasks.runs.home import Home\n"
-        "from tasks.stage import identities\n"
+        "from tasks.runner import identities\n"
         "config = load(Path('flows/presets/digits.yaml'))\n"
         f"preflight.check('pipeline', config, Home(Path({str(tmp_path)!r})))\n"
         f"assert identities.records(config.source, config.records, Path({str(tmp_path)!r})).sources()\n"

@@ -14,9 +14,9 @@ import pytest
 
 from tasks.config.load import load
 from tasks.errors import Damaged, Failed, Refused, Stopped
+from tasks.runner import attempt
+from tasks.runner.attempt import RunRequest, attempt_run, current
 from tasks.runs.runs import Run
-from tasks.stage import attempt
-from tasks.stage.attempt import RunRequest, attempt_run, current
 from tests.support.homes import DIGITS
 from tests.support.registries import RegistryHome
 

@@ -15,13 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.config import Config
 from tasks.config.augment import AUGMENTATIONS, AugmentConfig, RandAugment
-from tasks.data import augment
-from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, OTHER_WEIGHT, Augmenter, rand_augment, token_dropout
-from tasks.data.augment.draws import Draws
-from tasks.data.augment.rand_augment import OPERATIONS
-from tasks.data.batches import BatchReader
-from tasks.data.order import permutation
+from tasks.draws import permutation
 from tasks.errors import Refused
+from tasks.feed import augment
+from tasks.feed.augment import KINDS, MIXED, OTHER_LABEL, OTHER_WEIGHT, Augmenter, rand_augment, token_dropout
+from tasks.feed.augment.draws import Draws
+from tasks.feed.augment.rand_augment import OPERATIONS
+from tasks.feed.batches import BatchReader
 from tests.support.homes import ROOT
 
 N, SEED = 40, 9

@@ -126,7 +126,7 @@ def test_a_worker_ends_as_the_run_that_it_served(
 ) -> None:
     """A verdict, exit code 3, is no fault of a worker."""
     told = error and {"field": "a", "saw": error, "rule": "rule", "remedy": "remedy"}
-    monkeypatch.setattr("tasks.stage.hosts.serve", lambda *_: SimpleNamespace(exit_code=code, error=told))
+    monkeypatch.setattr("tasks.runner.hosts.serve", lambda *_: SimpleNamespace(exit_code=code, error=told))
     place: Any = SimpleNamespace(rank=1, cluster=SimpleNamespace(chief="here"))
     with pytest.raises(typer.Exit) as ended, replying("worker", as_json=False) as reply:
         worker.serve(reply, place, load(DIGITS), Home(tmp_path))

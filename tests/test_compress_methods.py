@@ -36,7 +36,7 @@ from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
 from tasks.exporting.litert import LiteRT
 from tasks.models.keras_file import load
-from tasks.stage.judgements import kept
+from tasks.runner.judgements import kept
 from tests.support.damage import without_largest_weights
 from tests.support.digits import Digits
 from tests.support.forms import of

@@ -22,11 +22,11 @@ from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.compress import SearchConfig
 from tasks.config.methods import Chain
-from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.litert import LiteRT
-from tasks.stage import identities, searches
+from tasks.feed import open_snapshot
+from tasks.runner import identities, searches
 from tests.support.digits import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)

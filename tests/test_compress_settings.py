@@ -13,8 +13,8 @@ from tasks.config import Config, TrainConfig
 from tasks.config.load import validate
 from tasks.config.method import FineTune
 from tasks.errors import Failed, Refused
+from tasks.runner import methods
 from tasks.runs.home import Home
-from tasks.stage import methods
 
 PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
 LOW_RANK = {"kind": "low_rank", "rank": 2, "fine_tune": {"steps": 9}}

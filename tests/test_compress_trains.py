@@ -40,12 +40,12 @@ from tasks.config.method import FineTune, Method
 from tasks.config.model_methods import Prune, Qat
 from tasks.config.stored import STORED, PreparedModel
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
 from tasks.exporting.export import fault_of
 from tasks.exporting.fresh_process import Verified
 from tasks.exporting.litert import LiteRT
+from tasks.feed import open_snapshot
 from tasks.models import build as build_model
 from tasks.models import functions, keras_file
 from tasks.models.factored import factored
@@ -54,7 +54,7 @@ from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
-from tasks.stage import identities
+from tasks.runner import identities
 from tasks.training.starting import by_path
 from tests.support.damage import without_largest_weights
 from tests.support.digits import Digits

@@ -13,14 +13,14 @@ from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.judging import judge
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ModelConfig
-from tasks.data import open_snapshot
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices
 from tasks.exporting import EVIDENCE
 from tasks.exporting.energy import Energy
 from tasks.exporting.latency import BATCHES, THREADS, measure
-from tasks.stage.judgements import kept
+from tasks.feed import open_snapshot
+from tasks.runner.judgements import kept
 
 CONFIG = CompressConfig()
 INT8 = compressed(CONFIG.chains[0])

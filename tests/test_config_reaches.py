@@ -21,7 +21,7 @@ from tasks.config.load import resolve
 from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.paths import add_folders
 from tasks.config.reference import _entries, _sections
-from tasks.stage import identities
+from tasks.runner import identities
 from tasks.store.files import canonical
 from tests.support.homes import ROOT
 

@@ -13,11 +13,11 @@ import pytest
 from tasks.artifacts import Outcome, Records
 from tasks.config import CsvSource, RecordsConfig
 from tasks.config.base import Conflict
-from tasks.data import records
-from tasks.data.features import OTHER
-from tasks.data.reading import RecordsReader
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources.features import OTHER
 
 COLUMNS = {
     "id": "category",
@@ -58,7 +58,7 @@ def people(tmp_path: Path, bench: Workbench) -> Callable[..., Outcome]:
 
     def convert(rows: list[dict[str, object]], settings: dict[str, Any] | None = None, **config: Any) -> Outcome:
         options = RecordsConfig.model_validate({"splits": SPLITS, "shards": 1, **config})
-        outcome = records.build(bench, source(tmp_path, rows, **(settings or {})), options)
+        outcome = conversion.build(bench, source(tmp_path, rows, **(settings or {})), options)
         counts = outcome.counts
         assert counts["read"] == counts["examples"] + counts["quarantined"] + counts["filtered"] == len(rows)
         assert counts["examples"] == sum(counts[split] for split in SPLITS)
@@ -236,7 +236,7 @@ def test_the_order_of_columns_and_splits_decides_nothing(
     turned = {"columns": dict(reversed(COLUMNS.items()))}
     splits = {"splits": dict(reversed(SPLITS.items())), "shards": 1}
     other = benches("other")
-    records.build(other, source(tmp_path, ROWS, **turned), RecordsConfig.model_validate(splits))
+    conversion.build(other, source(tmp_path, ROWS, **turned), RecordsConfig.model_validate(splits))
     one, two = (bench.staging.root, other.staging.root)
     files = sorted(path.relative_to(one) for path in one.rglob("*.tfrecord*"))
     assert files and all((one / path).read_bytes() == (two / path).read_bytes() for path in files)

@@ -14,9 +14,9 @@ from PIL import Image
 
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SklearnSource
-from tasks.data.reading import RecordsReader
-from tasks.data.records import build
 from tasks.processes.workbench import Outcome, Workbench
+from tasks.records.conversion import build
+from tasks.records.reading import RecordsReader
 
 CONFIG = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 

@@ -11,13 +11,13 @@ import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config import ImageFolderSource, RecordsConfig
-from tasks.data.assignment import Assignment
-from tasks.data.features import Feature
-from tasks.data.reading import RecordsReader
-from tasks.data.records import build, convert
-from tasks.data.split import digests
 from tasks.display.words import describe
 from tasks.processes.workbench import Workbench
+from tasks.records.assignment import Assignment
+from tasks.records.conversion import build, convert
+from tasks.records.reading import RecordsReader
+from tasks.sources.features import Feature
+from tasks.sources.hashes import digests
 from tests.support.raw_data import png
 
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
@@ -143,6 +143,6 @@ def test_memory_is_bounded_by_parts_of_the_hash_space(
     bench: Workbench, source: Callable, publish: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = converted(bench, source(), publish)
-    monkeypatch.setattr("tasks.data.parts.PART", 7)
+    monkeypatch.setattr("tasks.records.parts.PART", 7)
     again, _ = converted(bench, source(), publish)
     assert again.statistics["duplicates"] == whole.statistics["duplicates"]

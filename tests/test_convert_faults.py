@@ -19,14 +19,14 @@ from PIL import Image
 
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SklearnSource
-from tasks.data import records
-from tasks.data.reading import RecordsReader
-from tasks.data.records import build, convert
-from tasks.data.sorting import RUNS
-from tasks.data.sources import Piece, Rows, fingerprint
-from tasks.data.sources.sklearn import Digits
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.conversion import build, convert
+from tasks.records.reading import RecordsReader
+from tasks.records.sorting import RUNS
+from tasks.sources import Piece, Rows, fingerprint
+from tasks.sources.sklearn import Digits
 from tasks.store.files import checksums
 from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.raw_data import png
@@ -216,7 +216,7 @@ def test_ten_broken_examples_are_named_the_others_counted_and_what_is_written_is
 def test_a_source_of_which_all_is_broken_is_not_read_to_its_end(
     bench: Workbench, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "HOPELESS", 15)
+    monkeypatch.setattr(conversion, "HOPELESS", 15)
     with pytest.raises(Failed, match=r"and \d+ more, and [1-9]\d* pieces of the source were not looked at; at most 0"):
         convert(bench, "rows", rows_source({key: (key.encode(), 0) for key in many()}), CONFIG)
 
@@ -236,7 +236,7 @@ def photos(count: int) -> dict[str, tuple[bytes | None, int]]:
 def test_records_do_not_depend_on_the_processes(
     benches: Callable, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "ALONE_BYTES", 0)
+    monkeypatch.setattr(conversion, "ALONE_BYTES", 0)
     lenient = RecordsConfig(bad_budget=24, splits={"train": 0.4, "validation": 0.3, "test": 0.3})
     folders, outcomes = [], []
     for threads in (1, 4):

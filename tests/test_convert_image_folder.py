@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageFolderSource, ImageSnapshot, RecordsConfig
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.reader import Reader
-from tasks.data.reader.decoding import flat
-from tasks.data.reading import RecordsReader
-from tasks.data.sources import check, fingerprint
 from tasks.errors import Failed, Refused
+from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
+from tasks.reader import Reader
+from tasks.reader.decoding import flat
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources import check, fingerprint
 from tests.support.raw_data import RED, SIDE, flag, kinds
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
@@ -49,7 +51,7 @@ def test_every_kind_of_file_comes_out_as_a_viewer_shows_it(
 ) -> None:
     for name, (image, options) in kinds().items():
         image.save(folder / "dark" / name, **options)
-    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    made = publish(Records, bench, conversion.build(bench, source(folder), CONFIG))
     bench = benches("snapshot")
     layout = ImageSnapshot(height=SIDE, width=SIDE, channels=3)
     snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
@@ -78,7 +80,7 @@ def test_grey_of_one_and_of_sixteen_bits_keeps_its_level(
     Image.fromarray(levels << 8 | 255).save(folder / "dark/sixteen.png")
     Image.fromarray(levels.astype(np.uint8) > 127).save(folder / "dark/one.png")
     Image.fromarray(np.stack([levels, np.full_like(levels, 255)], -1).astype(np.uint8)).save(folder / "dark/alpha.png")
-    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    made = publish(Records, bench, conversion.build(bench, source(folder), CONFIG))
     bench = benches("snapshot")
     layout = ImageSnapshot(height=SIDE, width=SIDE, channels=1)
     snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
@@ -94,7 +96,7 @@ def test_grey_of_one_and_of_sixteen_bits_keeps_its_level(
 def test_records_hold_the_files_byte_for_byte_and_tfds_reads_them(
     folder: Path, bench: Workbench, publish: Callable, tf: object
 ) -> None:
-    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    made = publish(Records, bench, conversion.build(bench, source(folder), CONFIG))
     reader = RecordsReader(made.path)
     for split in reader.counts:
         for example in reader.iterate(split):
@@ -116,7 +118,7 @@ def test_classes_are_the_sorted_folders_that_hold_an_image(folder: Path, bench: 
     deep = folder / "dark/of/night"
     deep.mkdir(parents=True)
     Image.new("L", (3, 3)).save(deep / "x.png")
-    outcome = records.build(bench, source(folder), CONFIG)
+    outcome = conversion.build(bench, source(folder), CONFIG)
     assert outcome.features["label"]["classes"] == ["dark", "light"]
     assert outcome.counts["examples"] == 31
     assert "dark/of/night/x.png" in dict(fingerprint(source(folder)))
@@ -133,10 +135,10 @@ def test_a_broken_image_ends_the_run_by_name_or_is_left_out_within_the_budget(
     content = {"empty.png": b"", "text.jpg": b"not an image"}.get(name, whole.getvalue()[: len(whole.getvalue()) // 2])
     (folder / "light" / name).write_bytes(content)
     with pytest.raises(Failed, match=f"light/{name}") as failed:
-        records.build(bench, source(folder), CONFIG)
+        conversion.build(bench, source(folder), CONFIG)
     assert (failed.value.field, failed.value.exit_code) == ("records.bad_budget", 1)
     assert "\n" not in str(failed.value)
-    outcome = records.build(benches("lenient"), source(folder), CONFIG.model_copy(update={"bad_budget": 1}))
+    outcome = conversion.build(benches("lenient"), source(folder), CONFIG.model_copy(update={"bad_budget": 1}))
     assert (outcome.counts["examples"], outcome.counts["quarantined"]) == (30, 1)
     assert outcome.statistics["quarantined"][0][0] == f"light/{name}"
 
@@ -149,7 +151,7 @@ def test_a_broken_exif_turns_nothing(tmp_path: Path) -> None:
 
 def test_one_class_only_fails(folder: Path, bench: Workbench) -> None:
     with pytest.raises(Failed, match="one class only, dark") as failed:
-        records.build(bench, source(folder, glob="dark/*"), CONFIG)
+        conversion.build(bench, source(folder, glob="dark/*"), CONFIG)
     assert failed.value.exit_code == 1
 
 

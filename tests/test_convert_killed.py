@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from tasks.config import RecordsConfig
-from tasks.data import records, sorting
-from tasks.data.sources import Piece, Rows
 from tasks.errors import Failed, Lost
 from tasks.processes.pool import AHEAD, in_processes
+from tasks.records import conversion, sorting
+from tasks.sources import Piece, Rows
 from tasks.store.files import checksums
 from tests.support.raw_data import png
 
@@ -25,8 +25,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tasks.config import CsvSource, RecordsConfig
-from tasks.data import records
-from tasks.data.sources import table_files
+from tasks.feed import records
+from tasks.sources import table_files
 from tasks.processes.workbench import Silence, Workbench
 from tasks.store.staging import Staging
 
@@ -148,7 +148,7 @@ def test_a_piece_that_is_larger_than_memory_has_several_runs(
     for limit in (1 << 30, 0):
         monkeypatch.setattr(sorting, "RUN_BYTES", limit)
         bench = benches(f"limit{limit}")
-        outcome = records.convert(bench, "rows", OnePiece(rows), config)
+        outcome = conversion.convert(bench, "rows", OnePiece(rows), config)
         root = bench.staging.root
         bad = b"".join(path.read_bytes() for path in sorted(root.glob("quarantine/*.jsonl")))
         made.append((outcome, bad, {path.name: path.read_bytes() for path in root.glob("*.tfrecord-*")}))
@@ -156,7 +156,7 @@ def test_a_piece_that_is_larger_than_memory_has_several_runs(
     assert made[0] == made[1] and made[0][0].counts["quarantined"] == 11
 
     reads = OnePiece.reads
-    assert records.convert(bench, "rows", OnePiece(rows), config) == outcome and OnePiece.reads == reads
+    assert conversion.convert(bench, "rows", OnePiece(rows), config) == outcome and OnePiece.reads == reads
     bench.staging.drop(f"{sorting.RUNS}/000000-0009.arrow")
-    assert records.convert(bench, "rows", OnePiece(rows), config) == outcome
+    assert conversion.convert(bench, "rows", OnePiece(rows), config) == outcome
     assert OnePiece.reads == reads + 1, "a piece whose last run is missing is sorted again"

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.data import shared, tfds
-from tasks.data.features import NO_TIME, Feature
-from tasks.data.kinds import kind_of
-from tasks.data.tfrecord import RecordFile
 from tasks.errors import Failed
+from tasks.records import shared, tfds
+from tasks.records.kinds import kind_of
+from tasks.sources.features import NO_TIME, Feature
+from tasks.sources.record_files import RecordFile
 from tests.support.tables import feature
 
 FORMS: dict[str, Callable[[list[Any]], pa.Array]] = {

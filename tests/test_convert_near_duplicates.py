@@ -22,16 +22,16 @@ from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config import ImageFolderSource, JsonlSource, RecordsConfig
 from tasks.config.base import Conflict
 from tasks.config.records import NearDuplicates
-from tasks.data import records
-from tasks.data.features import Feature
-from tasks.data.near import SIGNATURE, Compared, compared, image, text
-from tasks.data.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures
-from tasks.data.reading import RecordsReader
-from tasks.data.split import digests, split_numbers
 from tasks.display.words import describe
 from tasks.errors import Refused
 from tasks.pages.data import data
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.near import SIGNATURE, Compared, compared, image, text
+from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures
+from tasks.records.reading import RecordsReader
+from tasks.sources.features import Feature
+from tasks.sources.hashes import digests, split_numbers
 from tests.support.homes import CommandHome
 from tests.support.tables import feature
 
@@ -90,7 +90,7 @@ def convert(tmp_path: Path, publish: Callable) -> Callable[..., tuple[Outcome, A
 
     def made(bench: Workbench, rows: dict[str, str], **config: Any) -> tuple[Outcome, Artifact]:
         source = source_of(tmp_path, rows)
-        outcome = records.build(bench, source, RecordsConfig.model_validate({"splits": SHARES, **config}))
+        outcome = conversion.build(bench, source, RecordsConfig.model_validate({"splits": SHARES, **config}))
         counts = outcome.counts
         assert counts["read"] == counts["examples"] + counts["quarantined"] + counts["filtered"] == len(rows)
         return outcome, publish(Records, bench, outcome)
@@ -153,8 +153,8 @@ def test_a_group_goes_to_the_split_of_its_smallest_hash_and_nothing_else_moves(
     counts = [list(expected.values()).count(split) for split in SHARES]
     assert [outcome.counts[split] for split in SHARES] == counts
 
-    monkeypatch.setattr("tasks.data.records.ALONE_BYTES", 0)
-    monkeypatch.setattr("tasks.data.parts.PART", 17)
+    monkeypatch.setattr("tasks.records.conversion.ALONE_BYTES", 0)
+    monkeypatch.setattr("tasks.records.parts.PART", 17)
     again, shared = convert(benches("shared"), rows, near_duplicates={"handling": "group"})
     assert shared.manifest["files"] == made.manifest["files"], "by several processes, and in parts of the hash space"
     assert again == outcome
@@ -172,13 +172,13 @@ def test_a_group_goes_to_the_split_of_its_smallest_hash_and_nothing_else_moves(
 
 def test_moved_rows_of_an_earlier_attempt_are_used_where_they_are_whole(tmp_path: Path, bench: Workbench) -> None:
     source, config = source_of(tmp_path, texts()), {"splits": SHARES, "near_duplicates": {"handling": "group"}}
-    first = records.build(bench, source, RecordsConfig.model_validate(config))
+    first = conversion.build(bench, source, RecordsConfig.model_validate(config))
     moved = sorted(bench.staging.root.rglob("moved/*.arrow"))
     written = [path.stat().st_mtime_ns for path in moved]
-    assert moved and records.build(bench, source, RecordsConfig.model_validate(config)) == first
+    assert moved and conversion.build(bench, source, RecordsConfig.model_validate(config)) == first
     assert [path.stat().st_mtime_ns for path in moved] == written
     moved[0].write_bytes(moved[0].read_bytes()[:-100])
-    assert records.build(bench, source, RecordsConfig.model_validate(config)) == first
+    assert conversion.build(bench, source, RecordsConfig.model_validate(config)) == first
 
 
 def test_dropped_near_duplicates_leave_the_first_by_key(bench: Workbench, convert: Callable) -> None:
@@ -199,7 +199,7 @@ def test_a_bucket_of_very_many_is_compared_in_order_of_signature(monkeypatch: py
     signatures = np.where(family == 0, 0, 2**64 - 1 >> family * 20) ^ (np.arange(30, dtype="<u8") // 3 << 59)
     column = pa.array([value.tobytes() for value in signatures.astype(">u8")], pa.binary(8))
     runs: Any = SimpleNamespace(table=lambda run: {SIGNATURE: column})
-    monkeypatch.setattr("tasks.data.near.search.WINDOW", 2)
+    monkeypatch.setattr("tasks.records.near.search.WINDOW", 2)
     joined, rows = _Joined(), np.arange(30)
     _compare(runs, Compared("image", "image", 0.9, "report"), joined, 0 * rows, rows, rows)
     assert [joined.root(row) for row in range(30)] == (rows % 3).tolist()
@@ -214,7 +214,7 @@ def test_texts_of_a_bucket_in_order_of_signature_are_read_in_their_own_runs(monk
     runs: Any = SimpleNamespace(
         table=lambda run: {SIGNATURE: columns[run]}, value=lambda run, name, row: texts[2 * run + row]
     )
-    monkeypatch.setattr("tasks.data.near.search.WINDOW", 2)
+    monkeypatch.setattr("tasks.records.near.search.WINDOW", 2)
     joined, numbers = _Joined(), np.arange(4)
     _compare(runs, Compared("body", "text", 0.8, "report"), joined, numbers // 2, numbers % 2, numbers)
     assert [joined.root(number) for number in numbers.tolist()] == [0, 1, 1, 0]
@@ -327,7 +327,7 @@ def test_an_image_of_another_size_and_quality_is_similar_and_flat_ones_are_not(
         Image.new("L", (20, 20), 3 * seed).save(payload, "PNG")
         (folder / f"flat{seed:02d}.png").write_bytes(payload.getvalue())
     config = RecordsConfig.model_validate({"splits": SHARES, "near_duplicates": {}})
-    found = records.build(bench, ImageFolderSource(path=str(tmp_path)), config).statistics["near_duplicates"]
+    found = conversion.build(bench, ImageFolderSource(path=str(tmp_path)), config).statistics["near_duplicates"]
     assert (found["column"], found["groups"], found["examples"], found["similarity"]) == ("image", 10, 10, 0.9)
     assert all("_small" in pair["keys"][1] or "_small" in pair["keys"][0] for pair in found["pairs"])
 
@@ -345,7 +345,7 @@ def reviews(tmp_path: Path, bench: Workbench, **config: Any) -> Outcome:
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     columns = {"body": "text", "shop": "category", "label": "category"}
     source = JsonlSource(path=str(tmp_path / "rows.jsonl"), columns=columns, label="label")  # type: ignore[arg-type]
-    return records.build(bench, source, RecordsConfig.model_validate({"splits": SHARES, **config}))
+    return conversion.build(bench, source, RecordsConfig.model_validate({"splits": SHARES, **config}))
 
 
 def test_a_text_that_is_in_train_and_in_test_is_a_suspicion(tmp_path: Path, bench: Workbench) -> None:
@@ -404,7 +404,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, bench: Workbench, convert:
     columns = {"body": "text", "writer": "category", "label": "category"}
     source = JsonlSource(path=str(tmp_path / "a"), glob="*.jsonl", columns=columns, label="label", group="writer")  # type: ignore[arg-type]
     with pytest.raises(Refused, match="a group must not be divided"):
-        records.build(bench, source, RecordsConfig.model_validate({"near_duplicates": {"handling": "group"}}))
+        conversion.build(bench, source, RecordsConfig.model_validate({"near_duplicates": {"handling": "group"}}))
 
 
 @pytest.mark.parametrize(

@@ -15,28 +15,28 @@ import pytest
 from PIL import Image
 
 from tasks.config import JsonlSource, RecordsConfig
-from tasks.data import duplicates, merging, records, shared
-from tasks.data import parts as parts_of_runs
-from tasks.data.assignment import Assignment
-from tasks.data.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
-from tasks.data.kinds import kind_of, merge_by_key
-from tasks.data.merging import Merger, Runs, Shard
-from tasks.data.near import Compared, search
-from tasks.data.near.search import Near
-from tasks.data.pixels import NotAnImage, sums
-from tasks.data.profile import profile
-from tasks.data.reading import RecordsReader, read_manifest
-from tasks.data.regrouping import Regrouper
-from tasks.data.rules import Rules
-from tasks.data.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Run, Sorter, hash_of, hashed, write_run
-from tasks.data.sources import Bad, Piece, Rows
-from tasks.data.split import SPACE, digests
-from tasks.data.split import places as split_of_keys
-from tasks.data.tfrecord import RecordFile, decode
-from tasks.data.transforms import columns
-from tasks.data.transforms.columns import missing_of
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion, duplicates, merging, shared
+from tasks.records import parts as parts_of_runs
+from tasks.records.assignment import Assignment
+from tasks.records.kinds import kind_of, merge_by_key
+from tasks.records.merging import Merger, Runs, Shard
+from tasks.records.near import Compared, search
+from tasks.records.near.search import Near
+from tasks.records.pixels import NotAnImage, sums
+from tasks.records.profile import profile
+from tasks.records.reading import RecordsReader, read_manifest
+from tasks.records.regrouping import Regrouper
+from tasks.records.rules import Rules
+from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Run, Sorter, hash_of, hashed, write_run
+from tasks.snapshots.transforms import columns
+from tasks.snapshots.transforms.columns import missing_of
+from tasks.sources import Bad, Piece, Rows
+from tasks.sources.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
+from tasks.sources.hashes import SPACE, digests
+from tasks.sources.hashes import places as split_of_keys
+from tasks.sources.record_files import RecordFile, decode
 from tests.support.benches import RowsSource
 from tests.support.raw_data import png
 
@@ -382,7 +382,7 @@ def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench:
 def test_rows_that_either_search_drops_are_dropped_once() -> None:
     one = {0: np.array([True, False, False]), 2: np.array([True])}
     other = {0: np.array([True, True, False]), 1: np.array([False, True])}
-    both = records._together(one, other)
+    both = conversion._together(one, other)
     assert {run: mask.tolist() for run, mask in both.items()} == {0: [True, True, False], 1: [False, True], 2: [True]}
 
 
@@ -393,7 +393,7 @@ def test_counts_add_up_to_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None
     ]
     copies = duplicates.Copies("drop", contents=1, examples=3, dropped={0: np.array([True, False, True])})
     near = Near("text", 0.8, "drop", examples=2, dropped={1: np.array([True, True, False])}, label_conflicts=4)
-    counts = records._counts(notes, copies, near)
+    counts = conversion._counts(notes, copies, near)
     assert counts == {
         "read": 30,
         "quarantined": 2,
@@ -403,19 +403,20 @@ def test_counts_add_up_to_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None
         "duplicates": 3,
         "near_duplicates": 2,
     }
-    statistics = records._statistics(notes, counts, copies, near)
+    statistics = conversion._statistics(notes, counts, copies, near)
     assert statistics["quarantined"] == [["k", "r", "p"]]
     assert statistics["skipped"] == [["a", "r", "p"], ["b", "r", "p"]]
     assert statistics["metrics"]["convert/near_label_conflicts"] == 4 and statistics["metrics"]["convert/read"] == 30
     assert statistics["metrics"]["convert/label_conflicts"] == 0, "copies that agree are looked for too"
     assert (
-        "convert/label_conflicts" not in records._statistics(notes, counts, duplicates.Copies("drop"), near)["metrics"]
+        "convert/label_conflicts"
+        not in conversion._statistics(notes, counts, duplicates.Copies("drop"), near)["metrics"]
     )
-    monkeypatch.setattr(records, "NAMED", 1)
+    monkeypatch.setattr(conversion, "NAMED", 1)
     many = [*notes, Run(2, bad=[["a", "r", "p"], ["z", "r", "p"]])]
-    named = records._statistics(many, counts, copies, near)
+    named = conversion._statistics(many, counts, copies, near)
     assert (named["quarantined"], named["skipped"]) == ([["a", "r", "p"]], [["a", "r", "p"]])
-    plain = records._counts(notes, duplicates.Copies("group"), None)
+    plain = conversion._counts(notes, duplicates.Copies("group"), None)
     assert plain["filtered"] == 3 and "near_duplicates" not in plain
 
 
@@ -424,10 +425,10 @@ def test_a_budget_is_a_number_or_a_share_of_what_was_read_rounded_down(budget: A
     """Of 19 rows a tenth is 1."""
     notes = [Run(0, read=19, quarantined=bad, bad=[["k", "broken", "k"]] * bad)]
     if not fails:
-        records._refuse_bad(notes, budget, 0)
+        conversion._refuse_bad(notes, budget, 0)
         return
     with pytest.raises(Failed, match=f"{bad} bad: k .broken.*, and 4 pieces of the source were not looked at"):
-        records._refuse_bad(notes, budget, 4)
+        conversion._refuse_bad(notes, budget, 4)
 
 
 def test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded(
@@ -435,13 +436,13 @@ def test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded
 ) -> None:
     label = {"label": Feature("label", "int64", role="label")}
     notes = [Run(0, classes={"owl": 1, "cat": 2}), Run(1, classes={"dog": 1, "cat": 1})]
-    assert records._with_classes(label, notes)["label"].classes == ("cat", "dog", "owl")
-    assert records._with_classes(FEATURES, notes)["label"].classes == ("a", "b"), "those that are named stay"
-    monkeypatch.setattr(records, "MAX_CLASSES", 2)
+    assert conversion._with_classes(label, notes)["label"].classes == ("cat", "dog", "owl")
+    assert conversion._with_classes(FEATURES, notes)["label"].classes == ("a", "b"), "those that are named stay"
+    monkeypatch.setattr(conversion, "MAX_CLASSES", 2)
     with pytest.raises(Failed, match="3 classes; a label has at most 2"):
-        records._with_classes(label, notes)
-    monkeypatch.setattr(records, "MAX_CLASSES", 3)
-    assert len(records._with_classes(label, notes)["label"].classes or ()) == 3
+        conversion._with_classes(label, notes)
+    monkeypatch.setattr(conversion, "MAX_CLASSES", 3)
+    assert len(conversion._with_classes(label, notes)["label"].classes or ()) == 3
 
 
 def test_an_empty_split_names_the_setting_that_would_fill_it() -> None:
@@ -449,9 +450,9 @@ def test_an_empty_split_names_the_setting_that_would_fill_it() -> None:
     of_time, official = RecordsConfig(splits="time", split_times=times), RecordsConfig(splits="official")
     shares = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25})
     for config, remedy in ((of_time, "records.split_times"), (official, "records.official"), (shares, "now 0.25")):
-        records._refuse_empty(config, {"train": 1, "validation": 1, "test": 1}, 0)
+        conversion._refuse_empty(config, {"train": 1, "validation": 1, "test": 1}, 0)
         with pytest.raises(Failed, match="test") as failed:
-            records._refuse_empty(config, {"train": 1, "validation": 1, "test": 0}, 0)
+            conversion._refuse_empty(config, {"train": 1, "validation": 1, "test": 0}, 0)
         assert remedy in failed.value.remedy
 
 
@@ -462,22 +463,22 @@ def test_runs_are_those_of_a_content_its_features_its_pieces_and_what_decides_a_
     halved = [Piece(f"{pieces[0].name}{half}", 1, ()) for half in range(2)]
     listed = source.fingerprint()
     plans = [
-        records._digest(source, config, listed, pieces),
-        records._digest(RowsSource(rows, classes=3), config, listed, pieces),
-        records._digest(source, RecordsConfig(split_seed=1), listed, pieces),
-        records._digest(source, config, listed[1:], pieces),
-        records._digest(source, config, listed, halved),
+        conversion._digest(source, config, listed, pieces),
+        conversion._digest(RowsSource(rows, classes=3), config, listed, pieces),
+        conversion._digest(source, RecordsConfig(split_seed=1), listed, pieces),
+        conversion._digest(source, config, listed[1:], pieces),
+        conversion._digest(source, config, listed, halved),
     ]
     assert len(set(plans)) == 5
-    assert records._digest(source, RecordsConfig(bad_budget=3), listed, pieces) == plans[0]
+    assert conversion._digest(source, RecordsConfig(bad_budget=3), listed, pieces) == plans[0]
 
 
 def test_a_source_that_changed_names_what_came_went_or_changed() -> None:
     before = [("a", "1"), ("b", "2"), ("c", "3")]
-    records._refuse_changed(before, list(before))
+    conversion._refuse_changed(before, list(before))
     for after, named in (([("a", "1"), ("b", "9"), ("c", "3")], "b"), (before[:2], "c"), ([("A", "1"), *before], "A")):
         with pytest.raises(Failed) as failed:
-            records._refuse_changed(before, after)
+            conversion._refuse_changed(before, after)
         assert failed.value.field == named and "with it 0 others" in failed.value.saw
 
 
@@ -699,7 +700,7 @@ def test_tags_are_names_or_numbers_of_classes_and_none_is_missing() -> None:
 
 
 def test_tags_are_as_many_as_words_in_every_row() -> None:
-    from tasks.data.kinds.tags import unequal
+    from tasks.records.kinds.tags import unequal
 
     features = {"words": Feature("words", "string"), "tags": Feature("tags", "int64", role="label")}
     table = pa.table({"words": [["a", "b"], ["a"], ["a", "b"]], "tags": [["O", "O"], ["O", "O"], ["O"]]})
@@ -727,7 +728,7 @@ def test_a_category_is_written_as_an_integer_where_it_is_one() -> None:
 
 @pytest.fixture
 def most_values(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    return lambda number: monkeypatch.setattr("tasks.data.kinds.category.MAX_VALUES", number)
+    return lambda number: monkeypatch.setattr("tasks.records.kinds.category.MAX_VALUES", number)
 
 
 def test_categories_are_counted_up_to_so_many_and_the_most_frequent_come_first(
@@ -803,7 +804,7 @@ def test_what_is_left_out_of_a_piece_is_that_of_all_its_batches(bench: Workbench
 
 
 def test_a_note_lists_so_many_rows_that_are_left_out(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.data.sorting.NAMED", 4)
+    monkeypatch.setattr("tasks.records.sorting.NAMED", 4)
     source = Skipping({f"k{number}": (png(number), 0) for number in range(9)})
     [run] = Sorter(source, RecordsConfig(), bench.staging, "plan").sort((0, source.pieces()[0]))
     assert (run.skipped, [key for key, *_ in run.left_out]) == (6, ["s2.0", "s3.0", "s3.1", "s4.0"])
@@ -813,9 +814,9 @@ def test_each_run_of_a_piece_has_its_own_rows_and_its_own_bad_ones(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Batches({f"k{number}": (None if number in (1, 6) else png(number), 0) for number in range(9)})
-    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", 1)
+    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", 1)
     sizes = [run.bytes for run in Sorter(source, RecordsConfig(), bench.staging, "one").sort((0, source.pieces()[0]))]
-    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", max(sizes))
+    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", max(sizes))
     runs = Sorter(source, RecordsConfig(), bench.staging, "two").sort((0, source.pieces()[0]))
     assert [run.rows for run in runs] == [3, 3, 1] and len(sizes) == 5, "of two batches, two and one"
     assert [[key for key, *_ in run.bad] for run in runs] == [["k1"], ["k6"], []]
@@ -869,7 +870,7 @@ def test_a_row_with_more_words_than_tags_is_bad_and_a_column_of_splits_is_no_fea
 def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", 1)
+    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", 1)
     runs, tables = sorted_by(bench, "one")
     assert [(run.part, run.last, run.rows) for run in runs] == [
         (0, False, 2),
@@ -881,7 +882,7 @@ def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
     again, _ = sorted_by(bench, "one")
     assert again == runs, "those of an earlier attempt"
     bench.staging.drop(runs[2].file)
-    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", 1 << 30)
+    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", 1 << 30)
     assert [run.rows for run in sorted_by(bench, "one")[0]] == [7], "all of a piece or none"
     assert sorted_by(bench, "another plan")[0][0].rows == 7
 
@@ -892,7 +893,7 @@ def test_a_split_that_dropping_copies_leaves_empty_is_no_split(tmp_path: Path, b
     columns: Any = {"x": "number", "fold": "category", "y": "category"}
     source = JsonlSource(path=str(tmp_path), glob="*.jsonl", columns=columns, label="y", split="fold")
     with pytest.raises(Failed, match="records.splits official: test: no example of 4, 8 of them copies") as failed:
-        records.build(bench, source, RecordsConfig(splits="official", duplicates="drop"))
+        conversion.build(bench, source, RecordsConfig(splits="official", duplicates="drop"))
     assert failed.value.remedy == "add data, or change records.official"
 
 
@@ -906,7 +907,7 @@ def test_features_of_a_role_are_in_order_of_name() -> None:
 
 
 def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.data.reader.decoding.STRIP", 2)  # a row at a time
+    monkeypatch.setattr("tasks.reader.decoding.STRIP", 2)  # a row at a time
     palette = Image.new("P", (2, 3), 1)
     palette.putpalette([0, 0, 0, 10, 20, 30])
     for options, shape, total in (({}, (3, 2, 3), [60, 120, 180]), ({"transparency": 1}, (3, 2, 4), [60, 120, 180, 0])):

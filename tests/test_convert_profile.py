@@ -8,10 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.data import profile as profiled
-from tasks.data.features import NO_TIME, Feature
-from tasks.data.profile import SAMPLE, TEST, TRAIN, _difference, _histogram, _quantiles, _sample, _values, association
-from tasks.data.split import SPACE
+from tasks.records import profile as profiled
+from tasks.records.profile import (
+    SAMPLE,
+    TEST,
+    TRAIN,
+    _difference,
+    _histogram,
+    _quantiles,
+    _sample,
+    _values,
+    association,
+)
+from tasks.sources.features import NO_TIME, Feature
+from tasks.sources.hashes import SPACE
 
 NUMBERS = np.random.default_rng(3).normal(size=400)
 

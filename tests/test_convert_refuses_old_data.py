@@ -10,8 +10,8 @@ import pytest
 
 from tasks.config import SklearnSource, SourceConfig, TextFilesSource
 from tasks.config.load import load
-from tasks.data.sources import check_age
 from tasks.errors import Refused
+from tasks.sources import check_age
 from tests.support.homes import DIGITS, CommandHome
 
 

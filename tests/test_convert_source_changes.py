@@ -9,9 +9,9 @@ import pytest
 from tasks.artifacts import Outcome, Records
 from tasks.config.load import load
 from tasks.errors import Failed
-from tasks.stage.attempt import Attempt, RunRequest, attempt_run, current
-from tasks.stage.identities import Code, Identity
-from tasks.stage.stages import run_stage
+from tasks.runner.attempt import Attempt, RunRequest, attempt_run, current
+from tasks.runner.identities import Code, Identity
+from tasks.runner.stages import run_stage
 from tests.support.homes import DIGITS
 
 

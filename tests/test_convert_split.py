@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.config import RecordsConfig
-from tasks.data.assignment import Assignment
-from tasks.data.features import Feature
-from tasks.data.split import SPACE, Hashes, digests, places, shard_bounds, split_numbers
+from tasks.records.assignment import Assignment
+from tasks.sources.features import Feature
+from tasks.sources.hashes import SPACE, Hashes, digests, places, shard_bounds, split_numbers
 
 SHARES = st.lists(st.integers(1, 50), min_size=2, max_size=4).map(
     lambda parts: {f"split{number}": part / sum(parts) for number, part in enumerate(parts)}

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tasks.data.features import KEY, KEY_FEATURE, Feature
-from tasks.data.kinds import Typed, kind_of
-from tasks.data.pixels import sums
-from tasks.data.statistics import merged, states_of, summary
+from tasks.records.kinds import Typed, kind_of
+from tasks.records.pixels import sums
+from tasks.records.statistics import merged, states_of, summary
+from tasks.sources.features import KEY, KEY_FEATURE, Feature
 
 CLASSES = ("cat", "dog", "owl")
 FEATURES = {

@@ -18,15 +18,15 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Outcome, Records
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.data.assignment import Assignment
-from tasks.data.features import KEY, Feature
-from tasks.data.merging import Runs
-from tasks.data.reading import RecordsReader
-from tasks.data.records import build
-from tasks.data.sorting import ROW, Sorter
-from tasks.data.sources import open_source
-from tasks.data.sources.row_hashes import bytes_of, hashes_of_columns
 from tasks.processes.workbench import Workbench
+from tasks.records.assignment import Assignment
+from tasks.records.conversion import build
+from tasks.records.merging import Runs
+from tasks.records.reading import RecordsReader
+from tasks.records.sorting import ROW, Sorter
+from tasks.sources import open_source
+from tasks.sources.features import KEY, Feature
+from tasks.sources.row_hashes import bytes_of, hashes_of_columns
 from tests.support.raw_data import png
 
 SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}

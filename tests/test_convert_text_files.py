@@ -14,13 +14,13 @@ import pytest
 
 from tasks.artifacts import Records
 from tasks.config import Config, RecordsConfig, TextFilesSource, identity
-from tasks.data import records
-from tasks.data.reading import RecordsReader
-from tasks.data.sources import check, fingerprint, open_source
-from tasks.data.sources.files import pattern
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources import check, fingerprint, open_source
+from tasks.sources.files import pattern
 from tests.support.pages import page_of
 from tests.support.raw_data import ODD
 
@@ -62,7 +62,7 @@ def test_an_example_is_named_by_the_byte_at_which_it_begins(tmp_path: Path) -> N
 
 
 def test_every_byte_of_every_file_is_in_exactly_one_record(folder: Path, bench: Workbench, publish: Callable) -> None:
-    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    made = publish(Records, bench, conversion.build(bench, source(folder), CONFIG))
     reader = RecordsReader(made.path)
     collected = {}
     for split in reader.counts:
@@ -75,7 +75,7 @@ def test_every_byte_of_every_file_is_in_exactly_one_record(folder: Path, bench: 
 def test_a_file_that_is_not_utf8_ends_the_run_by_name_and_byte(folder: Path, bench: Workbench) -> None:
     (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
     with pytest.raises(Failed) as failed:
-        records.build(bench, source(folder), CONFIG)
+        conversion.build(bench, source(folder), CONFIG)
     saw = "shelf1/latin.txt (byte 3 (0xe9) is not UTF-8)"
     assert str(failed.value).startswith(f"source.undecodable: {saw}; text must be UTF-8; convert them,")
     assert failed.value.exit_code == 1
@@ -85,7 +85,7 @@ def test_of_many_that_are_not_utf8_ten_are_named_and_the_others_counted(folder: 
     for number in range(14):
         (folder / f"shelf0/latin{number:02d}.txt").write_bytes(f"café {number}".encode("latin-1"))
     with pytest.raises(Failed) as failed:
-        records.build(bench, source(folder), CONFIG)
+        conversion.build(bench, source(folder), CONFIG)
     names = "; ".join(f"shelf0/latin{number:02d}.txt (byte 3 (0xe9) is not UTF-8)" for number in range(10))
     assert failed.value.saw == f"{names} and 4 more"
 
@@ -94,14 +94,14 @@ def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None
     (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
     (folder / "shelf2/utf16.txt").write_bytes("text".encode("utf-16"))
     config = source(folder, undecodable="skip")
-    outcome = records.build(bench, config, CONFIG)
+    outcome = conversion.build(bench, config, CONFIG)
     assert (outcome.counts["examples"], outcome.counts["quarantined"], outcome.counts["skipped"]) == (34, 0, 2)
     assert len(fingerprint(config)) == 36
     assert outcome.statistics["skipped"] == [
         ["shelf1/latin.txt", "byte 3 (0xe9) is not UTF-8", "shelf1/latin.txt"],
         ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8", "shelf2/utf16.txt"],
     ]
-    assert records.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"
+    assert conversion.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"
 
 
 def test_what_is_skipped_is_reported_in_a_line_and_named_on_the_page(
@@ -109,7 +109,7 @@ def test_what_is_skipped_is_reported_in_a_line_and_named_on_the_page(
 ) -> None:
     (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
     config = source(folder, undecodable="skip")
-    made = publish(Records, bench, records.build(bench, config, CONFIG))
+    made = publish(Records, bench, conversion.build(bench, config, CONFIG))
     assert describe(made) == "34 records in 6 shards, 1 skipped, 1 copy kept in one split"
     rest = {"snapshot": {"kind": "tokens"}, "train": {"steps": 1}}
     whole = Config.model_validate({"name": "texts", "source": config, "records": CONFIG, **rest})
@@ -174,7 +174,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_run(folder: Path, bench: 
         (folder / "shelf0/00.txt").write_text("other")
 
     with pytest.raises(Failed, match=r"shelf0/00\.txt"):
-        records.build(replace(bench, progress=meddle), source(folder), CONFIG)
+        conversion.build(replace(bench, progress=meddle), source(folder), CONFIG)
 
 
 def test_what_a_listing_shows_is_refused(folder: Path) -> None:

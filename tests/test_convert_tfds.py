@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageSnapshot, RecordsConfig, TfdsSource
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.reading import RecordsReader
-from tasks.data.sources import Rows, Source, check, fingerprint, open_source
 from tasks.errors import Failed, Refused
+from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources import Rows, Source, check, fingerprint, open_source
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1)
 
@@ -76,7 +78,7 @@ def source(prepared: Path, **more: Any) -> TfdsSource:
 
 
 def test_every_example_of_the_chosen_splits_is_read(prepared: Path, bench: Workbench, publish: Callable) -> None:
-    made = publish(Records, bench, records.build(bench, source(prepared), CONFIG))
+    made = publish(Records, bench, conversion.build(bench, source(prepared), CONFIG))
     reader = RecordsReader(made.path)
     assert set(reader.features) == {"key", "picture", "kind"}
     assert reader.features["kind"].classes == ("night", "day")
@@ -101,7 +103,7 @@ def test_a_label_of_none_of_the_classes_is_missing(prepared: Path) -> None:
 
 
 def test_a_snapshot_is_made_of_them(prepared: Path, bench: Workbench, benches: Callable, publish: Callable) -> None:
-    made = publish(Records, bench, records.build(bench, source(prepared), CONFIG))
+    made = publish(Records, bench, conversion.build(bench, source(prepared), CONFIG))
     bench = benches("snapshot")
     layout = ImageSnapshot(height=6, width=5, channels=3)
     snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
@@ -111,7 +113,7 @@ def test_a_snapshot_is_made_of_them(prepared: Path, bench: Workbench, benches: C
 
 def test_a_feature_is_key_or_group(prepared: Path, bench: Workbench, publish: Callable) -> None:
     with pytest.raises(Failed, match="occurs twice"):
-        records.build(bench, source(prepared, key="painter"), CONFIG)
+        conversion.build(bench, source(prepared, key="painter"), CONFIG)
 
 
 def test_the_digest_is_of_the_files_that_are_read(prepared: Path, tmp_path: Path) -> None:
@@ -172,7 +174,7 @@ def test_a_damaged_shard_is_named(prepared: Path, bench: Workbench, tmp_path: Pa
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
     with pytest.raises(Failed, match="local-train.tfrecord-00000-of-00001 at byte"):
-        records.build(bench, source(copy), CONFIG)
+        conversion.build(bench, source(copy), CONFIG)
     shard.unlink()
     with pytest.raises(Refused, match="is missing"):
         check(source(copy))
@@ -180,7 +182,7 @@ def test_a_damaged_shard_is_named(prepared: Path, bench: Workbench, tmp_path: Pa
 
 def test_neither_tensorflow_nor_tfds_is_imported(prepared: Path) -> None:
     code = (
-        "import sys; from tasks.config import TfdsSource; from tasks.data.sources import check, fingerprint; "
+        "import sys; from tasks.config import TfdsSource; from tasks.sources import check, fingerprint; "
         f"config = TfdsSource(dataset='local', data_dir={str(prepared)!r}); check(config); fingerprint(config); "
         "assert not {'tensorflow', 'tensorflow_datasets', 'keras'} & set(sys.modules)"
     )

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tasks.data import encoding
-from tasks.data.tfrecord import RecordFile, decode, frames, masked
 from tasks.errors import Failed
+from tasks.sources import encoding
+from tasks.sources.record_files import RecordFile, decode, frames, masked
 
 NAMES = st.text(max_size=10)
 BYTES, FLOATS = st.binary(max_size=300), st.floats(width=32, allow_nan=False)

@@ -28,7 +28,6 @@ from infra.services import Layout
 from tasks.config import NotifyConfig, TfdsSource
 from tasks.config.cluster import ClusterConfig
 from tasks.config.load import load
-from tasks.data.sources import files, tfds_prepare
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency, stablehlo
@@ -38,12 +37,13 @@ from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
 from tasks.processes.request import Limits
 from tasks.processes.wire import Channel
+from tasks.runner import attempt as attempts
+from tasks.runner import tuning
+from tasks.runner.attempt import Attempt
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
 from tasks.runs.runs import opened
-from tasks.stage import attempt as attempts
-from tasks.stage import tuning
-from tasks.stage.attempt import Attempt
+from tasks.sources import files, tfds_prepare
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
 from tasks.training.engines.tensorflow.strategies import horovod_rendezvous

@@ -14,11 +14,11 @@ from PIL import Image
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig
 from tasks.config.load import load
-from tasks.data import records
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.paired import change, mcnemar
 from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison
+from tasks.records import conversion
 from tasks.runs.differences import keys
 from tasks.runs.history import between_commits, short
 from tests.support.homes import DIGITS, ROOT
@@ -85,7 +85,7 @@ def test_other_data_is_reported_by_key_and_by_figure(
     runs = []
     for name, rows in (("a", plain), ("b", other)):
         bench, source = benches(name), rows_source(rows)
-        made = publish(Records, bench, records.convert(bench, "digits", source, RecordsConfig(shards=1)))
+        made = publish(Records, bench, conversion.convert(bench, "digits", source, RecordsConfig(shards=1)))
         listed = source.fingerprint()
         runs.append(run_of(tmp_path / "home", config, listed, convert=made))
     comparison = Comparison(*runs)

@@ -18,8 +18,8 @@ from tasks.display.evaluation import lines as report_lines
 from tasks.display.variants import lines
 from tasks.display.variants import row as variant_row
 from tasks.display.words import describe_search, describe_trial, describe_variant
+from tasks.search.table import FAILED, PRUNED, Table
 from tasks.training.seeds import OVER_SEEDS, Choice
-from tasks.tuning.table import FAILED, PRUNED, Table
 from tests.support.stand_ins import bounded, trial, variant
 
 

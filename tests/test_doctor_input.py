@@ -12,12 +12,13 @@ import pytest
 import typer
 
 from flows.commands import doctor
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import Config
-from tasks.data import records, snapshots
-from tasks.data.batches import BatchReader
+from tasks.feed.batches import BatchReader
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tasks.training import ceilings
 from tasks.training.accelerator_check import Trained
 from tasks.training.ceilings import Ceiling, slowest
@@ -41,7 +42,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, p
     """`measured(**train)`: the ceilings of the preset with these settings, each part timed for a moment."""
     root, config = tmp_path_factory.mktemp("doctor"), Config.model_validate(PRESET)
     bench: Workbench = workbench_at(root / "records")
-    converted = publish(Records, bench, records.build(bench, config.source, config.records))
+    converted = publish(Records, bench, conversion.build(bench, config.source, config.records))
     bench = workbench_at(root / "snapshot")
     made = publish(Snapshot, bench, snapshots.build(bench, converted, config.snapshot))
 
@@ -87,7 +88,7 @@ def test_the_slowest_augmentation_is_named(measured: Measured, monkeypatch: pyte
 
         return change
 
-    monkeypatch.setattr("tasks.data.augment.cutout.create", slow)
+    monkeypatch.setattr("tasks.feed.augment.cutout.create", slow)
     found = measured(augment=[{"kind": "flip"}, {"kind": "cutout"}])
     assert [each.part for each in found] == [*PARTS[:4], "augment", *PARTS[4:]]
     assert 0 < found[4].rate < seen[0][0] / 0.02

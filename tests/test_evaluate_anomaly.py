@@ -14,6 +14,7 @@ import pytest
 from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
+from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
@@ -30,9 +31,6 @@ from tasks.config import (
 from tasks.config.base import Conflict
 from tasks.config.evaluate import ThresholdConfig
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.features import Feature
-from tasks.data.sources import Piece, Rows, Source
 from tasks.errors import Failed
 from tasks.evaluation.anomaly import METRICS
 from tasks.evaluation.judging import make_judge
@@ -41,6 +39,10 @@ from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import RawSplit
+from tasks.feed import open_snapshot
+from tasks.records import conversion
+from tasks.sources import Piece, Rows, Source
+from tasks.sources.features import Feature
 from tasks.training.fit import fit
 from tests.support.pages import page_of
 
@@ -116,7 +118,7 @@ class Machines(Source):
 def test_from_the_source_to_the_export(tf: Any, tmp_path: Path, workbench_at: Any, publish: Any) -> None:
     bench = workbench_at(tmp_path / "records")
     splits = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25})
-    made = publish(Records, bench, records.convert(bench, "machines", Machines(), splits))
+    made = publish(Records, bench, conversion.convert(bench, "machines", Machines(), splits))
     bench = workbench_at(tmp_path / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TableSnapshot()))
     bench = workbench_at(tmp_path / "model")

@@ -16,12 +16,10 @@ import soundfile
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import EvaluateConfig, RecordsConfig, TableSnapshot
 from tasks.config.task import TASKS
-from tasks.data import records, snapshots
-from tasks.data.features import Feature
-from tasks.data.sources import Piece, Rows, Source
 from tasks.display.evaluation import beside_simple_model
 from tasks.evaluation import bigrams, classification
 from tasks.evaluation.baselines import comparing, constant, estimated, learned
@@ -34,6 +32,9 @@ from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.records import conversion
+from tasks.sources import Piece, Rows, Source
+from tasks.sources.features import Feature
 
 COUNT = 300
 LABEL = Feature("label", "int64", role="label", classes=("no", "perhaps", "yes"))
@@ -72,7 +73,7 @@ def make(tf: Any, tmp_path: Path, workbench_at: Any, publish: Any) -> Make:
         source = Given(declared, {name: pa.array(values) for name, values in columns.items()})
         config = RecordsConfig(splits={"train": 0.5, "validation": 0.2, "test": 0.3}, duplicates="keep")
         bench = workbench_at(tmp_path / "records")
-        of = publish(Records, bench, records.convert(bench, "given", source, config))
+        of = publish(Records, bench, conversion.convert(bench, "given", source, config))
         bench = workbench_at(tmp_path / "snapshot")
         layout = TableSnapshot.model_validate({"kind": "table", "transforms": transforms})
         snapshot = publish(Snapshot, bench, snapshots.build(bench, of, layout))

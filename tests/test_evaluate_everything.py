@@ -19,12 +19,12 @@ from tasks.artifacts import Export, Report, Variant
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, MlpModel, TableSnapshot
-from tasks.data import open_snapshot
-from tasks.data.reading import RecordsReader
 from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
+from tasks.feed import open_snapshot
+from tasks.records.reading import RecordsReader
 from tasks.registry import registry
 from tests.support.loans import Made, make
 from tests.support.pages import page_of

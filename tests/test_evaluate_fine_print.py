@@ -15,8 +15,6 @@ from sklearn import metrics as sklearn_metrics
 from tasks.config import EvaluateConfig
 from tasks.config.evaluate import ThresholdConfig
 from tasks.config.probes import PROBES
-from tasks.data.features import Feature
-from tasks.data.reader.values import NO_TIME
 from tasks.errors import Failed
 from tasks.evaluation import classification, columns, decisions, fairness, multilabel, regression, slices, worst_slices
 from tasks.evaluation.calibration import consistency_test
@@ -36,6 +34,8 @@ from tasks.evaluation.tagging import macro_f1, token_counts
 from tasks.evaluation.temperature import HIGHEST, LOWEST, fit
 from tasks.evaluation.thresholds import Binary, choose, counts
 from tasks.exporting.raw import RawSplit
+from tasks.reader.values import NO_TIME
+from tasks.sources.features import Feature
 
 SHARE = Share(lambda values: values)
 MEAN = Means(lambda values: values, mean)

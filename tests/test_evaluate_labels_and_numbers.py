@@ -8,6 +8,7 @@ from PIL import Image
 from sklearn import metrics as sklearn_metrics
 from sklearn.dummy import DummyRegressor
 
+from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config import (
     Config,
@@ -23,12 +24,13 @@ from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot, records, snapshots
 from tasks.errors import Failed
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.feed import open_snapshot
 from tasks.models import build as build_model
+from tasks.records import conversion
 from tasks.training.fit import fit
 from tests.support.chain import chain
 from tests.support.homes import CommandHome
@@ -57,7 +59,9 @@ def job(request, tf, tmp_path_factory, workbench_at, publish):
     dataset, layout = JOBS[task]
     root = tmp_path_factory.mktemp(task)
     bench = workbench_at(root / "records")
-    made = publish(Records, bench, records.build(bench, SklearnSource(dataset=dataset), RecordsConfig(splits=SPLITS)))
+    made = publish(
+        Records, bench, conversion.build(bench, SklearnSource(dataset=dataset), RecordsConfig(splits=SPLITS))
+    )
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, layout))
     bench = workbench_at(root / "model")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.tables import with_int8_tables
 from tasks.config import (
@@ -22,8 +23,6 @@ from tasks.config import (
     TrainConfig,
     TransformerModel,
 )
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.reading import RecordsReader
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.estimates import PAIRED, SKEWED
@@ -33,12 +32,15 @@ from tasks.evaluation.report import build, read_kept
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.feed import open_snapshot
 from tasks.models import build as build_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
 from tasks.pages.comparison import Comparison
 from tasks.pages.facts import Facts
 from tasks.pages.judgement import _marked, passages
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
 from tests.support.chain import chain
 from tests.support.pages import Loads, page_of, run_of
 from tests.support.pasted import pasted
@@ -54,7 +56,7 @@ def text(tf, tmp_path_factory, workbench_at, publish):
     root = tmp_path_factory.mktemp("text")
     bench = workbench_at(root / "records")
     source = TextFilesSource(path="stdlib:", glob="email/*.py")
-    made = publish(Records, bench, records.build(bench, source, RecordsConfig(splits=SPLITS, duplicates="keep")))
+    made = publish(Records, bench, conversion.build(bench, source, RecordsConfig(splits=SPLITS, duplicates="keep")))
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TokensSnapshot(vocabulary=400, block=32)))
     features = snapshot.manifest["features"]

@@ -17,7 +17,7 @@ from tasks.evaluation.classification import METRICS, Predictions
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.own_metrics import own_metrics
-from tasks.stage import identities
+from tasks.runner import identities
 
 METRICS_OF_MINE = """
 import numpy as np

@@ -9,7 +9,6 @@ import pytest
 
 from tasks.config import EvaluateConfig
 from tasks.config.probes import PROBES
-from tasks.data.features import Feature
 from tasks.errors import Failed, Refused
 from tasks.evaluation import probes, robustness
 from tasks.evaluation.judging import make_judge, run_model
@@ -22,6 +21,7 @@ from tasks.evaluation.probes.shift import change as shift
 from tasks.evaluation.probes.typos import change as mistype
 from tasks.evaluation.robustness import AlteredInputs, altered, draws_of
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.sources.features import Feature
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 9, 8, 3), np.uint8)
 DRAWS = draws_of(0, 0, np.arange(6))

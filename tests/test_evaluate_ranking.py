@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import ndcg_score
 
+from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
@@ -29,16 +30,17 @@ from tasks.config import (
 )
 from tasks.config.base import Conflict
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.features import Feature
-from tasks.data.reading import RecordsReader
-from tasks.data.sources import Piece, Rows, Source
 from tasks.errors import Failed
 from tasks.evaluation.ranking import METRICS, Predictions
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.feed import open_snapshot
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources import Piece, Rows, Source
+from tasks.sources.features import Feature
 from tasks.training.fit import fit
 from tests.support.pages import page_of
 
@@ -113,7 +115,7 @@ def reference(logits: np.ndarray, truth: np.ndarray, query: np.ndarray, at: int)
 def made_of(root: Path, source: Source, workbench_at: Any, publish: Any) -> tuple[Records, Snapshot, Model]:
     bench = workbench_at(root / "records")
     splits = RecordsConfig(splits={"train": 0.5, "validation": 0.2, "test": 0.3})
-    made = publish(Records, bench, records.convert(bench, "searches", source, splits))
+    made = publish(Records, bench, conversion.convert(bench, "searches", source, splits))
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TableSnapshot()))
     bench = workbench_at(root / "model")

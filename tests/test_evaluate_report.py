@@ -10,9 +10,9 @@ from sklearn.dummy import DummyClassifier
 
 from tasks.artifacts import Report
 from tasks.config import EvaluateConfig
-from tasks.data import open_snapshot
 from tasks.evaluation import pictures
 from tasks.evaluation.report import build
+from tasks.feed import open_snapshot
 
 
 def test_report_says_how_good_how_sure_and_where_wrong(digits, benches, publish):

@@ -13,12 +13,12 @@ import pytest
 from flows.preflight import check_source
 from tasks.config import EvaluateConfig
 from tasks.config.load import validate
-from tasks.data.features import Feature
 from tasks.errors import Refused
 from tasks.evaluation import columns, worst_slices
 from tasks.evaluation.fairness import Rate, compare
 from tasks.evaluation.metrics import Means, Metric, Share, mean
 from tasks.evaluation.multiple_testing import holm
+from tasks.sources.features import Feature
 
 FEATURES = {
     "age": Feature("number", "float32"),

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, f1_score
 
+from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.distill import added_loss
 from tasks.compression.forms import Form
@@ -40,10 +41,6 @@ from tasks.config.model_methods import Distill
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.needs import check_task
-from tasks.data.reading import RecordsReader
-from tasks.data.sources.columns import features_of
 from tasks.display.evaluation import lines
 from tasks.errors import Failed, Refused
 from tasks.evaluation.entities import scheme_of
@@ -56,10 +53,15 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.raw import RawSplit
 from tasks.exporting.score import score
+from tasks.feed import open_snapshot
+from tasks.feed.needs import check_task
 from tasks.models import build as build_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
 from tasks.processes.crew import Crew, Limits
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources.columns import features_of
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.fit import fit
@@ -114,7 +116,7 @@ def source_of(folder: Path, rows: Sequence[dict[str, Any]], **more: Any) -> Json
 class Tagged:
     """A trained tagger and what it was made of."""
 
-    records: Records
+    conversion: Records
     snapshot: Snapshot
     model: Model
     report: Report
@@ -126,7 +128,7 @@ def tagged(tf: Any, tmp_path_factory: Any, workbench_at: Any, publish: Any) -> T
     root = tmp_path_factory.mktemp("tagged")
     bench = workbench_at(root / "records")
     source = source_of(root / "raw", sentences(SENTENCES))
-    made = publish(Records, bench, records.build(bench, source, SPLITS))
+    made = publish(Records, bench, conversion.build(bench, source, SPLITS))
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, SNAPSHOT))
     bench = workbench_at(root / "model")
@@ -361,7 +363,7 @@ def test_exports_give_the_same_tags_in_a_fresh_process(
     other = [{"tokens": ["a"], "ner_tags": ["B-ORG"], "page": str(number)} for number in range(60)]
     other += [{"tokens": ["b", "c"], "ner_tags": ["O", "O"], "page": str(number)} for number in range(60, 90)]
     bench = workbench_at(tmp_path / "other")
-    unknown = publish(Records, bench, records.build(bench, source_of(tmp_path / "raw", other), SPLITS))
+    unknown = publish(Records, bench, conversion.build(bench, source_of(tmp_path / "raw", other), SPLITS))
     with pytest.raises(Failed, match="B-ORG; the export knows B-LOC, B-PER, I-PER, O"):
         score(workbench_at(tmp_path / "scored"), exported.path, unknown.path, "test", EVALUATE)
 
@@ -408,7 +410,7 @@ def test_rows_that_do_not_fit_are_refused_with_their_key(tmp_path: Path, workben
     def failed(name: str, row: dict[str, Any], **more: Any) -> str:
         bench = workbench_at(tmp_path / name)
         with pytest.raises(Failed) as error:
-            records.build(bench, source_of(tmp_path / f"{name} raw", [*good, row], **more), SPLITS)
+            conversion.build(bench, source_of(tmp_path / f"{name} raw", [*good, row], **more), SPLITS)
         return str(error.value)
 
     one = {"tokens": ["a", "b"], "ner_tags": ["O", "O"], "page": "x"}
@@ -443,7 +445,7 @@ def test_tags_may_be_numbers_of_classes_and_parquet_and_tfds_read_them(
         bench = workbench_at(tmp_path / kind)
         config = source.model_validate({"path": str(tmp_path / f"days.{kind}"), **common})
         splits = RecordsConfig(splits={"train": 0.6, "validation": 0.2, "test": 0.2}, duplicates="keep")
-        made = publish(Records, bench, records.build(bench, config, splits))
+        made = publish(Records, bench, conversion.build(bench, config, splits))
         rows = [row for split in ("train", "validation", "test") for row in RecordsReader(made.path).iterate(split)]
         contents.append(sorted([word.decode() for word in row["tokens"]] for row in rows))
         assert all(row["ner_tags"].tolist() == [int(word[-1:]) % 3 for word in row["tokens"]] for row in rows)

@@ -14,7 +14,6 @@ from scipy import sparse, stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.config import EvaluateConfig
-from tasks.data.features import Feature
 from tasks.evaluation import (
     calibration,
     columns,
@@ -40,6 +39,7 @@ from tasks.evaluation.metrics import Means, Share, WithoutInterval, mean, root
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.thresholds import MEASURES, Binary
 from tasks.exporting.raw import RawSplit
+from tasks.sources.features import Feature
 
 MEAN = Means(lambda values: values, mean)
 ROOT = Means(lambda values: values, root, of_mean=np.sqrt, mean_of=np.square)
@@ -316,7 +316,7 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
     split._reader = SimpleNamespace(lineage=lambda name: lineage)
     number = pl.DataFrame({"number": range(10)})
     monkeypatch.setattr(splits, "RecordsReader", lambda path: SimpleNamespace(features={}, tables=lambda *of: [1, 2]))
-    monkeypatch.setattr("tasks.data.tables.frame_of", lambda table, features: number[5 * (table - 1) : 5 * table])
+    monkeypatch.setattr("tasks.records.tables.frame_of", lambda table, features: number[5 * (table - 1) : 5 * table])
     assert split.columns(["number"])["number"].to_list() == [5, 7, 3]
     monkeypatch.setattr(splits, "queries_of", lambda records, name: np.array(list("abcdefghij")))
     assert split.queries().tolist() == ["f", "h", "d"]
@@ -326,7 +326,7 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
 
 def test_records_without_groups_are_asked_for_none_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its import takes seconds, and logs, in the process of a flow: `promote` asks for the groups."""
-    monkeypatch.setitem(sys.modules, "tasks.data.tables", None)
+    monkeypatch.setitem(sys.modules, "tasks.records.tables", None)
     records: Any = SimpleNamespace(features={"grape": Feature("category", "string")})
     assert splits.groups_of(records, "test") is None
 

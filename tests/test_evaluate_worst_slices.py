@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from scipy import sparse, stats
 
-from tasks.data.features import Feature
 from tasks.evaluation import fairness, multiple_testing, worst_slices
 from tasks.evaluation.fairness import Rate
 from tasks.evaluation.metrics import Means, Metric, Share, mean
+from tasks.sources.features import Feature
 
 SHARE, MEAN = Share(lambda values: values), Means(lambda values: values, mean)
 SETS, RESAMPLES = 60, 100

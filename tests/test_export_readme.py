@@ -18,12 +18,10 @@ import pytest
 from PIL import Image
 from scipy.special import expit, softmax
 
+from tasks import snapshots
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import ImageSnapshot, MlpModel, RecordsConfig, TableSnapshot, TokensSnapshot, TransformerModel
 from tasks.config.task import TARGET, TASKS
-from tasks.data import records, snapshots
-from tasks.data.features import Feature
-from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
@@ -35,6 +33,9 @@ from tasks.models import functions
 from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
+from tasks.records import conversion
+from tasks.sources import Piece, Rows, Source
+from tasks.sources.features import Feature
 from tasks.store.files import pretty
 from tests.support.pasted import pasted
 
@@ -134,7 +135,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
     """The export of a model that is not trained, in both formats."""
     bench = workbench(root / "records")
     shares = {"train": 0.5, "validation": 0.25, "test": 0.25}
-    made = publish(Records, bench, records.convert(bench, "zoo", Zoo(kind, task), RecordsConfig(splits=shares)))
+    made = publish(Records, bench, conversion.convert(bench, "zoo", Zoo(kind, task), RecordsConfig(splits=shares)))
     bench = workbench(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, SNAPSHOTS[kind]))
     bench = workbench(root / "model")

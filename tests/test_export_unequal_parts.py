@@ -13,7 +13,6 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config import EvaluateConfig
-from tasks.data.features import Feature
 from tasks.errors import Failed
 from tasks.evaluation.metrics import Means, mean, root
 from tasks.exporting import EVIDENCE, LITERT, export, latency, predict, score
@@ -26,6 +25,7 @@ from tasks.exporting.prediction import class_of, labels_of, predictions
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS
 from tasks.models.forward import Batch
+from tasks.sources.features import Feature
 
 
 class Asked(list[Any]):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.data.reader import Reader
-from tasks.data.reader import hash as reader
-from tasks.data.transforms import hash, vocabulary
-from tasks.data.transforms.blake2b import digest8
 from tasks.exporting import preprocess as module
 from tasks.exporting.fresh_process import timeout_of
 from tasks.exporting.preprocess import Preprocess, of_description
+from tasks.reader import Reader
+from tasks.reader import hash as reader
+from tasks.snapshots.transforms import hash, vocabulary
+from tasks.snapshots.transforms.blake2b import digest8
 
 STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "number": [

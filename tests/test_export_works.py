@@ -16,18 +16,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import EvaluateConfig, ImageSnapshot, RecordsConfig
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.reader import Reader
-from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.exporting import litert, verify
 from tasks.exporting.export import fault_of, keep_verified
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
+from tasks.reader import Reader
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
 from tests.support import toy_format
@@ -191,7 +193,7 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
         rows[f"row{number}"] = (buffer.getvalue(), number % 2)
     bench = benches("records")
     shares = {"train": 0.4, "validation": 0.3, "test": 0.3}
-    made = publish(Records, bench, records.convert(bench, "rows", rows_source(rows), RecordsConfig(splits=shares)))
+    made = publish(Records, bench, conversion.convert(bench, "rows", rows_source(rows), RecordsConfig(splits=shares)))
     bench = benches("snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, ImageSnapshot(height=8, width=9, channels=1)))
     preprocess = Reader.open(snapshot.path / "transform")

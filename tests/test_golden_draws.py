@@ -18,16 +18,16 @@ from pydantic import TypeAdapter
 
 from tasks.config.augment import AugmentConfig
 from tasks.config.probes import PROBES
-from tasks.data.augment import Augmenter
-from tasks.data.near import image as near_image
-from tasks.data.near import text as near_text
-from tasks.data.order import permutation
-from tasks.data.orders import ORDERS, Ordered
-from tasks.data.snapshots import packing
-from tasks.data.split import digests, places, shard_bounds, split_numbers
-from tasks.data.transforms.samples import priorities
+from tasks.draws import permutation
 from tasks.evaluation.robustness import draws_of
+from tasks.feed.augment import Augmenter
+from tasks.feed.orders import ORDERS, Ordered
 from tasks.models.layers import layer_seed
+from tasks.records.near import image as near_image
+from tasks.records.near import text as near_text
+from tasks.snapshots import packing
+from tasks.snapshots.transforms.samples import priorities
+from tasks.sources.hashes import digests, places, shard_bounds, split_numbers
 from tests.support.golden import pinned
 
 RNG = np.random.default_rng(11)

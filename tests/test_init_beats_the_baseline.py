@@ -14,12 +14,13 @@ from PIL import Image
 from sklearn import datasets
 
 from flows.preset_text import preset_of
+from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.load import load
-from tasks.data import records, snapshots
-from tasks.data.guess import guess_source
 from tasks.evaluation.baselines.comparing import asked
 from tasks.evaluation.report import build
+from tasks.guess import guess_source
+from tasks.records import conversion
 from tasks.training.fit import fit
 
 WINES = ("barolo", "grignolino", "barbera")
@@ -89,7 +90,7 @@ def test_a_preset_of_init_beats_the_baseline(
     config = load(preset, [*FEW.items(), ("train.schedule.warmup", "8")])
     assert config.model.task == task
     bench = benches("records")
-    made = publish(Records, bench, records.build(bench, config.source, config.records))
+    made = publish(Records, bench, conversion.build(bench, config.source, config.records))
     bench = benches("snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, config.snapshot))
     bench = benches("model")

@@ -11,8 +11,8 @@ import yaml
 
 from flows.preset_text import preset_of
 from tasks.config.load import load
-from tasks.data.guess import guess_source
 from tasks.errors import Refused, one_line
+from tasks.guess import guess_source
 
 BREAKS = ("\n", "\r\n", "\u2028", "\x85", "\t", "\x1b[31m")
 

@@ -12,9 +12,9 @@ import yaml
 
 from flows.preset_text import preset_of
 from tasks.config import EvaluateConfig
-from tasks.data.guess.found import Guess
-from tasks.data.guess.roles import Columns, Tagged
-from tasks.data.guess.splits import Splits
+from tasks.guess.found import Guess
+from tasks.guess.roles import Columns, Tagged
+from tasks.guess.splits import Splits
 
 SPLITS = Splits({"train": 0.8, "validation": 0.1, "test": 0.1}, seed=3)
 LABELLED = Columns({"a": "number", "kind": "category"}, label="kind", classes={"x": 5, "y": 5})

@@ -15,14 +15,15 @@ import soundfile
 from PIL import Image
 
 from tasks.config import RecordsConfig
-from tasks.data.guess.column import FEW_CLASSES, Column, look, payload_kind
-from tasks.data.guess.columns import guess_columns
-from tasks.data.guess.forms import Form
-from tasks.data.guess.found import Choices
-from tasks.data.guess.payloads import image_shape
-from tasks.data.guess.roles import Columns
-from tasks.data.guess.samples import Sample, kind_of_file
-from tasks.data.guess.splits import (
+from tasks.errors import Refused
+from tasks.guess.column import FEW_CLASSES, Column, look, payload_kind
+from tasks.guess.columns import guess_columns
+from tasks.guess.forms import Form
+from tasks.guess.found import Choices
+from tasks.guess.payloads import image_shape
+from tasks.guess.roles import Columns
+from tasks.guess.samples import Sample, kind_of_file
+from tasks.guess.splits import (
     FEW_EXAMPLES,
     FEW_TEXTS,
     SHARES,
@@ -33,10 +34,9 @@ from tasks.data.guess.splits import (
     keep_splits,
     shares_of_text,
 )
-from tasks.data.guess.tables import few_to_judge, guess_table, weighted, worries_of_classes
-from tasks.data.guess.tags import Tagged, tagged
-from tasks.data.split import digests, split_numbers
-from tasks.errors import Refused
+from tasks.guess.tables import few_to_judge, guess_table, weighted, worries_of_classes
+from tasks.guess.tags import Tagged, tagged
+from tasks.sources.hashes import digests, split_numbers
 
 HERE = Path()
 

@@ -14,14 +14,15 @@ import yaml
 from PIL import Image
 
 from flows.preset_text import preset_of
+from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.base import identity
 from tasks.config.load import load
-from tasks.data import records, snapshots
-from tasks.data.guess import Choices, guess_source
-from tasks.data.reader import Reader
 from tasks.errors import Refused
+from tasks.guess import Choices, guess_source
 from tasks.processes.workbench import Workbench
+from tasks.reader import Reader
+from tasks.records import conversion
 
 
 def pictures(folder: Path, names: list[str]) -> None:
@@ -71,7 +72,7 @@ def test_cells_without_folder_and_ending_are_joined_and_columns_of_0_and_1_are_l
     assert yaml.safe_load(path.read_text())["model"]["task"] == "multilabel"
     config = load(path)
     bench = benches("records")
-    made = publish(Records, bench, records.build(bench, config.source, config.records))
+    made = publish(Records, bench, conversion.build(bench, config.source, config.records))
     manifest = json.loads((made.path / "manifest.json").read_bytes())
     manifest["inputs"] = {"config": {"source": identity(config.source)}}  # as a run has it
     (made.path / "manifest.json").write_text(json.dumps(manifest))

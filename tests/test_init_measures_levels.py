@@ -12,12 +12,13 @@ import yaml
 from PIL import Image
 
 from flows.preset_text import preset_of
+from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.load import load
-from tasks.data import records, snapshots
-from tasks.data.guess import guess_source
-from tasks.data.reader import Reader
+from tasks.guess import guess_source
 from tasks.processes.workbench import Workbench
+from tasks.reader import Reader
+from tasks.records import conversion
 
 
 def scans(folder: Path, suffix: str = ".png", kind: str = "uint16", low: int = 300, high: int = 480) -> Path:
@@ -50,7 +51,7 @@ def test_the_range_reaches_the_pixels_and_the_export_and_one_level_alone_is_a_wa
     (tmp_path / "scans.yaml").write_text(preset_of(guess, Path("scans.yaml")))
     config = load(tmp_path / "scans.yaml")
     bench = benches("records")
-    made = publish(Records, bench, records.build(bench, config.source, config.records))
+    made = publish(Records, bench, conversion.build(bench, config.source, config.records))
 
     def pixels_of(levels: str) -> tuple[np.ndarray, Workbench]:
         where = benches(levels)

@@ -12,15 +12,16 @@ import pytest
 from PIL import Image
 
 from flows.preset_text import TEXT_SIZES, preset_of
+from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config import ImageFolderSource, RecordsConfig, TextFilesSource, TransformerModel
 from tasks.config.load import load
 from tasks.config.methods import Int8Dynamic
-from tasks.data import records, snapshots
-from tasks.data.guess import Choices, guess_source
-from tasks.data.sources import open_source
 from tasks.errors import Refused
+from tasks.guess import Choices, guess_source
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.sources import open_source
 from tests.support.documents import blocks, run_script
 from tests.support.homes import ROOT, CommandHome, init
 from tests.support.raw_data import pictures, texts
@@ -54,7 +55,7 @@ def test_no_split_of_few_examples_is_empty(tmp_path: Path, bench: Workbench, cou
     (tmp_path / "few.yaml").write_text(preset_of(preset, Path("few.yaml")))
     config = load(tmp_path / "few.yaml")
     assert len(open_source(config.source).fingerprint()) == count
-    counts = records.build(bench, config.source, config.records).counts
+    counts = conversion.build(bench, config.source, config.records).counts
     assert counts["examples"] == count and all(counts[split] for split in config.records.names)
 
 
@@ -89,7 +90,7 @@ def test_texts_become_rows_of_tokens_in_every_split(
     assert (config.snapshot.kind, config.snapshot.block, config.model.kind) == ("tokens", block, "transformer")
     assert 100 <= config.train.steps <= 500
     bench = benches("records")
-    made = publish(Records, bench, records.build(bench, config.source, config.records))
+    made = publish(Records, bench, conversion.build(bench, config.source, config.records))
     assert made.manifest["counts"]["skipped"] == 1
     outcome = snapshots.build(benches("snapshot"), made, config.snapshot)
     rows = {split: row["tokens"] for split, row in outcome.statistics["splits"].items()}
@@ -111,7 +112,7 @@ def test_every_line_of_a_preset_says_what_it_is_for(tmp_path: Path) -> None:
 def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workbench) -> None:
     """Records of ours lie as it lays them."""
     source = TextFilesSource(name="notes", path=str(texts(tmp_path / "notes")), glob="**/*.md")
-    records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
+    conversion.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
     preset = guess_source(bench.staging.root / "dataset_info.json")
     assert (preset.what, preset.source["kind"], preset.examples) == ("text", "tfds", 12)
     assert preset.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
@@ -132,7 +133,7 @@ def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
 def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbench) -> None:
     """Records lie as tensorflow-datasets lays them, so they can be a source again."""
     source = ImageFolderSource(name="shapes", path=str(pictures(tmp_path / "shapes")))
-    records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
+    conversion.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
     preset = guess_source(bench.staging.root)
     assert (preset.what, preset.examples, preset.classes) == ("images", 24, ["round", "square"])
     (tmp_path / "again.yaml").write_text(preset_of(preset, Path("again.yaml")))

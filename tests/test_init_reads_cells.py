@@ -13,18 +13,18 @@ import pytest
 
 from tasks.config.sources.formats import CellFormat
 from tasks.config.sources.tables import CsvSource
-from tasks.data import cells
-from tasks.data.features import Feature
-from tasks.data.guess import Choices, guess_source
-from tasks.data.guess.codes import disorder
-from tasks.data.guess.column import look
-from tasks.data.kinds.label import plain_classes
-from tasks.data.kinds.number import fall_together
-from tasks.data.reader import cast
-from tasks.data.reader.formats import Dates, Lists, Numbers
-from tasks.data.sources import open_source
 from tasks.errors import Refused
 from tasks.exporting import raw_csv
+from tasks.guess import Choices, guess_source
+from tasks.guess.codes import disorder
+from tasks.guess.column import look
+from tasks.reader import cast
+from tasks.reader.formats import Dates, Lists, Numbers
+from tasks.records import cells
+from tasks.records.kinds.label import plain_classes
+from tasks.records.kinds.number import fall_together
+from tasks.sources import open_source
+from tasks.sources.features import Feature
 
 NUMBER, TIME = Feature("number", "float32"), Feature("time", "int64")
 

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.config import CsvSource
-from tasks.data.guess import guess_source
-from tasks.data.guess.forms import csv, jsonl
-from tasks.data.sources import open_source
 from tasks.errors import Refused
+from tasks.guess import guess_source
+from tasks.guess.forms import csv, jsonl
+from tasks.sources import open_source
 
 
 def table(path: Path, head: str, rows: list[str]) -> Path:
@@ -52,12 +52,12 @@ def test_the_first_rows_of_a_small_file_are_not_taken_for_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read in one piece, of which enough rows are read."""
-    monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 50)
-    monkeypatch.setattr("tasks.data.sources.delimited.PARSED", 1 << 10)
+    monkeypatch.setattr("tasks.guess.samples.SAMPLED", 50)
+    monkeypatch.setattr("tasks.sources.delimited.PARSED", 1 << 10)
     path = table(tmp_path / "t.csv", "size,label", [f"{n},{'abc'[n % 3]}" for n in range(1200)])
     guess = guess_source(path)
     assert 400 < guess.examples < 3600
-    monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 5000)
+    monkeypatch.setattr("tasks.guess.samples.SAMPLED", 5000)
     whole = guess_source(path)
     assert whole.examples == 1200 and whole.counts == {"a": 400, "b": 400, "c": 400}
 

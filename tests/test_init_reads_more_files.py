@@ -11,9 +11,9 @@ import soundfile
 from PIL import Image
 
 from tasks.config.sources import ImageFolderSource
-from tasks.data.guess import guess_source
-from tasks.data.sources import open_source
 from tasks.errors import Refused
+from tasks.guess import guess_source
+from tasks.sources import open_source
 from tests.support.rows import everything
 
 

@@ -12,10 +12,10 @@ from PIL import Image
 
 from flows.preset_text import preset_of
 from tasks.config.load import load
-from tasks.data import records
-from tasks.data.guess import guess_source
 from tasks.errors import Refused
+from tasks.guess import guess_source
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tests.test_init_sources import tar
 
 
@@ -35,7 +35,7 @@ def test_a_class_with_a_line_end_is_the_class(tmp_path: Path, benches: Callable[
     assert guess.counts == {"a": 20, "b": 20}
     (tmp_path / "samples.yaml").write_text(preset_of(guess, Path("samples.yaml")))
     config = load(tmp_path / "samples.yaml")
-    outcome = records.build(benches("records"), config.source, config.records)
+    outcome = conversion.build(benches("records"), config.source, config.records)
     assert (outcome.counts["examples"], outcome.counts["quarantined"]) == (40, 0)
 
 

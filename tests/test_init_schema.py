@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from flows.commands import app
 from tasks.config.load import load
-from tasks.data import records
-from tasks.data.guess.roles import Columns
-from tasks.data.guess.schema import rules_of, schema_of
 from tasks.errors import Failed
+from tasks.guess.roles import Columns
+from tasks.guess.schema import rules_of, schema_of
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tests.support.raw_data import rows, write_csv
 
 BROKEN = {
@@ -42,15 +42,15 @@ def test_the_rules_hold_and_a_broken_row_is_quarantined(
     assert said.exit_code == 0 and "wrote people.schema.yaml" in said.stdout
     config = load(tmp_path / "people.yaml")
     assert config.records.schema_file == str(tmp_path / "people.schema.yaml")
-    whole = records.build(bench, config.source, config.records)
+    whole = conversion.build(bench, config.source, config.records)
     assert whole.counts["examples"] == whole.counts["read"] == 300
 
     for number, (column, (value, reason)) in enumerate(BROKEN.items()):
         write_csv(tmp_path / "people.csv", [*rows(), {**rows()[7], "id": 999, column: value}])
         with pytest.raises(Failed, match="1 bad: people.csv line 302"):
-            records.build(benches(f"strict{number}"), config.source, config.records)
+            conversion.build(benches(f"strict{number}"), config.source, config.records)
         lenient = benches(f"lenient{number}")
-        outcome = records.build(lenient, config.source, config.records.model_copy(update={"bad_budget": 1}))
+        outcome = conversion.build(lenient, config.source, config.records.model_copy(update={"bad_budget": 1}))
         assert (outcome.counts["examples"], outcome.counts["quarantined"]) == (300, 1)
         [file] = lenient.staging.pieces("quarantine")
         [line] = (lenient.staging.root / file).read_text().splitlines()

@@ -16,13 +16,14 @@ import soundfile
 from PIL import Image
 
 from flows.preset_text import preset_of
+from tasks import snapshots
 from tasks.artifacts import Outcome, Records
 from tasks.config import Config
 from tasks.config.load import load
-from tasks.data import records, snapshots
-from tasks.data.guess import Choices, Guess, examples, guess_source
 from tasks.errors import Refused
+from tasks.guess import Choices, Guess, examples, guess_source
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import CommandHome, init
 from tests.support.raw_data import pictures, rows, texts, write_csv
@@ -39,7 +40,7 @@ def convert(tmp_path: Path, benches: Callable[[str], Workbench], publish: Callab
         (tmp_path / f"{guess.name}.yaml").write_text(preset_of(guess, Path(f"{guess.name}.yaml")))
         config = load(tmp_path / f"{guess.name}.yaml")
         bench = benches(f"records-{guess.name}")
-        outcome = records.build(bench, config.source, config.records)
+        outcome = conversion.build(bench, config.source, config.records)
         assert outcome.counts["quarantined"] == 0 and all(outcome.counts[split] for split in config.records.names)
         made = publish(Records, bench, outcome)
         snapshots.build(benches(f"snapshot-{guess.name}"), made, config.snapshot)

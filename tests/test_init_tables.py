@@ -16,10 +16,10 @@ from PIL import Image
 from flows.preset_text import preset_of
 from tasks.config import Config
 from tasks.config.load import load
-from tasks.data import records
-from tasks.data.guess import Choices, Guess, guess_source
 from tasks.errors import Refused
+from tasks.guess import Choices, Guess, guess_source
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tests.support.raw_data import COUNT, rows, write_csv
 
 
@@ -67,7 +67,7 @@ def test_types_and_roles_of_every_form(tmp_path: Path, bench: Workbench) -> None
         assert config.source.kind == {".db": "sql"}.get(Path(path).suffix, Path(path).suffix[1:])
         assert (config.model.kind, config.model.task, config.snapshot.kind) == ("mlp", "classification", "table")
     read = config_of(guess_source(tmp_path / "people.csv"), tmp_path)
-    counts = records.build(bench, read.source, read.records).counts
+    counts = conversion.build(bench, read.source, read.records).counts
     assert counts["examples"] == COUNT and counts["quarantined"] == 0
 
 
@@ -75,7 +75,7 @@ def test_a_dialect_is_frozen_in_the_preset(tmp_path: Path, bench: Workbench) -> 
     table = [{**row, "city": "Zürich" if row["city"] == "Rome" else row["city"]} for row in rows()]
     guess = guess_source(write_csv(tmp_path / "swiss.csv", table, ";", "cp1252"))
     assert (guess.source["delimiter"], guess.source["encoding"]) == (";", "cp1252")
-    outcome = records.build(bench, config_of(guess, tmp_path).source, config_of(guess, tmp_path).records)
+    outcome = conversion.build(bench, config_of(guess, tmp_path).source, config_of(guess, tmp_path).records)
     top = dict(outcome.statistics["splits"]["train"]["city"]["top"])
     assert "Zürich" in top
 
@@ -131,7 +131,7 @@ def test_arrays_in_json_are_arrays_of_numbers_or_ignored(tmp_path: Path, bench: 
     assert guess.columns.types == {"of.three": "number[3]", "of.grid": "number[2, 2]", "label": "category", **ignored}
     assert "ragged: ignored, as its lists are not numbers of one shape" in guess.said
     config = config_of(guess, tmp_path)
-    assert records.build(bench, config.source, config.records).counts["examples"] == 60
+    assert conversion.build(bench, config.source, config.records).counts["examples"] == 60
 
 
 def test_imbalance_missing_values_and_few_rows_are_said_and_met(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_a_large_table_is_sampled_at_its_beginning_middle_and_end(
 ) -> None:
     table = [{"x": number, "label": "abc"[number // 1000]} for number in range(3000)]
     path = write_csv(tmp_path / "sorted.csv", table)
-    monkeypatch.setattr("tasks.data.sources.table_files.PIECE_BYTES", 4000)
-    monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 300)
+    monkeypatch.setattr("tasks.sources.table_files.PIECE_BYTES", 4000)
+    monkeypatch.setattr("tasks.guess.samples.SAMPLED", 300)
     guess = guess_source(path)
     assert set(guess.counts) == {"a", "b", "c"}
     assert 1500 < guess.examples < 6000

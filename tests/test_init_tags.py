@@ -12,8 +12,8 @@ import pytest
 
 from flows.preset_text import preset_of
 from tasks.config.load import load
-from tasks.data.guess import Choices, Guess, guess_source
 from tasks.errors import Refused
+from tasks.guess import Choices, Guess, guess_source
 
 NAMES = ("O", "B-PER", "I-PER")
 SEQUENCES = [

@@ -26,22 +26,22 @@ from infra import prefect_server, stack
 from infra.services import Layout
 from tasks.artifacts import Records, Release
 from tasks.config.load import load
-from tasks.data.reader import function
 from tasks.errors import Failed, Stopped
 from tasks.processes import fork_server
 from tasks.processes.child import Child
 from tasks.processes.wire import Channel
+from tasks.reader import function
+from tasks.runner import releasing, tuning
+from tasks.runner.attempt import current
+from tasks.runner.signals import Signals
 from tasks.runs import runs
 from tasks.runs.collection import drop_staging, try_lock
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
-from tasks.stage import releasing, tuning
-from tasks.stage.attempt import current
-from tasks.stage.signals import Signals
+from tasks.search import storage
 from tasks.store.store import Store
 from tasks.tracking import runs as tracked
 from tasks.tracking.shipping import Shipper
-from tasks.tuning import storage
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
 from tests.support.waiting import order_of
@@ -288,7 +288,7 @@ def test_threads_use_a_study_one_at_a_time(call: str, tmp_path: Path) -> None:
     """An evaluation could be stored twice, two trials have the same values, or one be pruned by half of the scores."""
     from tasks.config.space import FloatRange
     from tasks.config.tune import TuneConfig
-    from tasks.tuning.study import opened as study_of
+    from tasks.search.study import opened as study_of
 
     config = TuneConfig(space={"rate": FloatRange(low=0.0, high=1.0)}, trials=9)
     with study_of(tmp_path / "s.db", "study", config, higher_is_better=True, seed=1) as study:

@@ -17,14 +17,14 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config import EvaluateConfig, ImportedModel, PythonSource, TableSnapshot
 from tasks.config.load import load
 from tasks.config.transform import Function
-from tasks.data import user_code
-from tasks.data.snapshots import own_files
-from tasks.data.sources import open_source
+from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.own_files import source_files
 from tasks.models import build, keras_file
 from tasks.processes.workbench import Workbench
-from tasks.stage import identities
+from tasks.runner import identities
+from tasks.snapshots import own_files
+from tasks.sources import open_source
 from tasks.training.fit import fit
 from tests.support.tiny import CONFIG, FILES, MODEL, stopping_after
 

@@ -22,7 +22,7 @@ from tasks.errors import Failed, Refused
 from tasks.models import build, from_file, keras_file
 from tasks.models.keras_archive import outside
 from tasks.processes.workbench import Workbench
-from tasks.stage import identities
+from tasks.runner import identities
 from tasks.training.fit import fit
 from tasks.training.starting import initial_weights
 from tests.support.tiny import CONFIG, MODEL, files

@@ -16,7 +16,7 @@ from tasks.config.fine_tune import FileInit
 from tasks.config.method import Method
 from tasks.config.model_methods import Prune
 from tasks.config.stored import PreparedModel
-from tasks.data import open_snapshot
+from tasks.feed import open_snapshot
 from tasks.models.usage import CHOSEN, TRAINED, Usage
 from tasks.pages.facts import Facts
 from tasks.processes.workbench import Workbench

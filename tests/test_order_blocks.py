@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import identity
-from tasks.data import block_order
-from tasks.data.block_order import permutation_in_blocks
-from tasks.data.order import batch_rows, position
+from tasks.draws import position
+from tasks.feed import block_order
+from tasks.feed.block_order import permutation_in_blocks
+from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.ledger import prove

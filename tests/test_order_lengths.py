@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import EncoderModel, TrainConfig, identity
 from tasks.config.strategy import Mirrored, Tpu
-from tasks.data import length_order, open_snapshot
-from tasks.data.batches import BatchReader
-from tasks.data.length_order import LengthOrder
-from tasks.data.needs import check_training
-from tasks.data.order import batch_rows, permutation
+from tasks.draws import permutation
 from tasks.errors import Refused, Stopped
+from tasks.feed import length_order, open_snapshot
+from tasks.feed.batches import BatchReader
+from tasks.feed.length_order import LengthOrder
+from tasks.feed.needs import check_training
+from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import engine
 from tasks.training.engines.tensorflow.step import COLUMNS, without_padding

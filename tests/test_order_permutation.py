@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.data.block_order import permutation_in_blocks
-from tasks.data.length_order import LengthOrder
-from tasks.data.order import EpochOrder, batch_rows, permutation, position, round_keys, steps_of, stored
+from tasks.draws import permutation, position, round_keys
 from tasks.errors import Refused
+from tasks.feed.block_order import permutation_in_blocks
+from tasks.feed.length_order import LengthOrder
+from tasks.feed.order import EpochOrder, batch_rows, steps_of, stored
 from tests.support.documents import DOCS
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -199,5 +200,5 @@ def test_batches_of_a_split_are_in_the_order_of_its_name(order: EpochOrder) -> N
 
 
 def test_order_needs_numpy_alone() -> None:
-    code = "import sys, tasks.data.order; assert not {'tensorflow', 'keras', 'jax', 'PIL'} & set(sys.modules)"
+    code = "import sys, tasks.feed.order; assert not {'tensorflow', 'keras', 'jax', 'PIL'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from tasks.artifacts import Model, Snapshot
-from tasks.data import open_snapshot
+from tasks.feed import open_snapshot
 from tasks.pages import batch
 from tasks.processes.workbench import Workbench
 from tests.support.tiny import CONFIG, write_snapshot

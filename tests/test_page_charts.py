@@ -10,7 +10,7 @@ import pytest
 from tasks.config.space import FloatRange, SpaceConfig
 from tasks.pages import curves, data, front
 from tasks.pages import trials as trials_page
-from tasks.tuning.table import PRUNED, Table, Trial
+from tasks.search.table import PRUNED, Table, Trial
 from tests.support.stand_ins import trial
 
 

@@ -13,7 +13,7 @@ import pytest
 from tasks.config.space import FloatRange
 from tasks.display import examples
 from tasks.pages import comparison, data, judgement, samples, summary, trials
-from tasks.tuning.table import COMPLETE, PRUNED, Table, Trial
+from tasks.search.table import COMPLETE, PRUNED, Table, Trial
 
 
 def facts_of(test: dict[str, Any]) -> Any:

@@ -21,7 +21,7 @@ from tasks.pages.comparison import Comparison, some
 from tasks.pages.data import histogram
 from tasks.pages.results import Row
 from tasks.pages.variants import _slices, _took
-from tasks.tuning.table import COMPLETE, FAILED, PRUNED, Table, Trial
+from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tests.support.stand_ins import contributions
 
 TRIAL = Trial(0, COMPLETE, {"rate": 0.1}, 0.5, 10, 1.0, None, False, None)

@@ -14,19 +14,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.commands.predict import formatted
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import CsvSource, RecordsConfig, TableSnapshot
 from tasks.config.base import identity
-from tasks.data import records, snapshots
-from tasks.data.features import Feature
-from tasks.data.guess.splits import choose, examples_of
-from tasks.data.reader import Unusable
 from tasks.errors import Failed
 from tasks.exporting import raw_csv
 from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.raw_rows import rows_of
 from tasks.exporting.score import _preprocessed
 from tasks.exporting.transform import read_transform
+from tasks.guess.splits import choose, examples_of
+from tasks.reader import Unusable
+from tasks.records import conversion
+from tasks.sources.features import Feature
 from tasks.store.files import pretty
 
 COLUMNS = {"Größe": "number", "Straße": "category", "Urteil": "category"}
@@ -68,7 +69,7 @@ def trained(
     drawn = choose(examples_of(source.model_dump()), [shares])  # three rows are all that there is
     assert drawn is not None
     config = RecordsConfig(splits=shares, split_seed=drawn[1])
-    made = publish(Records, bench, records.build(bench, source, config))
+    made = publish(Records, bench, conversion.build(bench, source, config))
     manifest = made.manifest | {"inputs": {"config": {"source": identity(source)}}}
     (made.path / "manifest.json").write_bytes(pretty(manifest))
     bench = workbench_at(tmp_path / "snapshot")

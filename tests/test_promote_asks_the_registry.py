@@ -18,9 +18,9 @@ from mlflow.protos.databricks_pb2 import BAD_REQUEST, INTERNAL_ERROR, PERMISSION
 from mlflow.tracking import MlflowClient
 
 from tasks.config.load import load
-from tasks.data.text import LAYOUT
 from tasks.errors import Failed, Lost
 from tasks.registry import registry
+from tasks.snapshots.text import LAYOUT
 from tasks.store.store import Store
 from tasks.tracking.runs import connect
 from tests.support.homes import DIGITS, ONE_FORM, SMALL, CommandHome
@@ -75,8 +75,8 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tasks.display import terminal
-    from tasks.stage import releasing
-    from tasks.stage.attempt import RunRequest, attempt_run, current
+    from tasks.runner import releasing
+    from tasks.runner.attempt import RunRequest, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
@@ -99,8 +99,8 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tasks.display import terminal
-    from tasks.stage import releasing
-    from tasks.stage.attempt import RunRequest, attempt_run, current
+    from tasks.runner import releasing
+    from tasks.runner.attempt import RunRequest, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     connect(f"sqlite:///{tmp_path}/mlflow.db").create_experiment("digits", "file:///elsewhere/mlartifacts")

@@ -25,7 +25,7 @@ from tasks.evaluation.noninferiority import Test as LimitTest
 from tasks.evaluation.noninferiority import at_most, loss
 from tasks.evaluation.paired import Change, Contributions, change, mcnemar
 from tasks.pages import facts, results
-from tasks.stage import releasing
+from tasks.runner import releasing
 from tests.support.registries import champion_beside
 from tests.support.versions import beside_baseline
 

@@ -20,10 +20,10 @@ from tasks.pages import results
 from tasks.pages.facts import Facts
 from tasks.registry import comparison
 from tasks.registry.comparison import Compared
+from tasks.runner import judgements
 from tasks.runs.home import Home
 from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run, find_runs
-from tasks.stage import judgements
 from tests.support.homes import DIGITS, SMALL, Answer, CommandHome
 from tests.support.registries import champion_beside
 

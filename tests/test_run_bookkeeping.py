@@ -14,14 +14,14 @@ import pytest
 from tasks.artifacts import Records, Variant
 from tasks.config.load import load
 from tasks.errors import Damaged, Failed, Lost, Refused, Stopped
+from tasks.runner.attempt import current
+from tasks.runner.restarts import MOST_PAUSE, Restarts
+from tasks.runner.searches import _tried
+from tasks.runner.stages import run_stage
+from tasks.runner.tuning import Search
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, find_runs, finished_before, opened
-from tasks.stage.attempt import current
-from tasks.stage.restarts import MOST_PAUSE, Restarts
-from tasks.stage.searches import _tried
-from tasks.stage.stages import run_stage
-from tasks.stage.tuning import Search
 from tests.support.homes import DIGITS
 
 LOST = Lost("train.strategy", "its process was killed", "it must answer", "run again")

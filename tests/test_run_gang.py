@@ -37,8 +37,8 @@ from tasks.processes.meeting import Joined, Meeting, RemoteProcess
 from tasks.processes.pool import in_processes
 from tasks.processes.request import Limits, Request, secrets_of
 from tasks.processes.wire import Channel, request_from_json
-from tasks.stage.presence import Presence
-from tasks.stage.signals import Signals
+from tasks.runner.presence import Presence
+from tasks.runner.signals import Signals
 from tests.support.stacks import free_ports
 
 CHIEF, WORKER = (SimpleNamespace(name=name, serves=False, replaced=False) for name in ("chief", "worker"))

@@ -15,7 +15,7 @@ def test_a_second_damage_in_one_run_ends_it(tmp_path: Path, monkeypatch: pytest.
     from tasks.artifacts import Outcome, Records
     from tasks.config.load import load
     from tasks.errors import Damaged
-    from tasks.stage.attempt import RunRequest, attempt_run, current
+    from tasks.runner.attempt import RunRequest, attempt_run, current
     from tasks.store.store import digest_of
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))

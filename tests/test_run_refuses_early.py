@@ -15,10 +15,10 @@ from tasks.config import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.load import load
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Hash, Quantile
-from tasks.data.features import DTYPES, Feature
-from tasks.data.needs import check_positive, check_snapshot, check_task
 from tasks.errors import Refused
+from tasks.feed.needs import check_positive, check_snapshot, check_task
 from tasks.runs.home import Home
+from tasks.sources.features import DTYPES, Feature
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.raw_data import texts
 

@@ -15,14 +15,14 @@ from tasks.compression.searching import space
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.config.load import load
 from tasks.errors import Failed
+from tasks.runner import identities
+from tasks.runner.attempt import Attempt, current, threads_of_trials
+from tasks.runner.hosts import expectations
+from tasks.runner.identities import Code, Identity
+from tasks.runner.judgements import judged, kept
+from tasks.runner.planner import planning
+from tasks.runner.stages import run_stage
 from tasks.runs.home import Home
-from tasks.stage import identities
-from tasks.stage.attempt import Attempt, current, threads_of_trials
-from tasks.stage.hosts import expectations
-from tasks.stage.identities import Code, Identity
-from tasks.stage.judgements import judged, kept
-from tasks.stage.planner import planning
-from tasks.stage.stages import run_stage
 from tasks.store.store import Store, digest_of
 from tests.support.homes import DIGITS
 

@@ -27,10 +27,10 @@ from tasks.config.load import load
 from tasks.errors import Stopped
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
+from tasks.runner.attempt import RunRequest, attempt_run, current
+from tasks.runner.identities import Code, Identity
+from tasks.runner.stages import run_stage
 from tasks.runs.journal import read
-from tasks.stage.attempt import RunRequest, attempt_run, current
-from tasks.stage.identities import Code, Identity
-from tasks.stage.stages import run_stage
 from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome
 from tests.support.kills import stop
 from tests.support.shared import shared_fork_servers, shared_server
@@ -127,7 +127,7 @@ def test_nohup_outlives_its_terminal(prepared: Callable[[str], CommandHome]) -> 
 
 
 def hash_a_huge_source(folder: Path) -> None:
-    from tasks.data.sources import fingerprint
+    from tasks.sources import fingerprint
 
     with open(folder / "huge.txt", "wb") as file:
         file.truncate(1 << 40)  # a hole: no byte of it is stored, and hashing it takes a quarter of an hour
@@ -149,7 +149,7 @@ def test_what_the_flows_own_process_does_is_left_at_once(
 ) -> None:
     from tasks.config.load import load
     from tasks.errors import Stopped
-    from tasks.stage.attempt import RunRequest, attempt_run
+    from tasks.runner.attempt import RunRequest, attempt_run
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
     (tmp_path / "source").mkdir()

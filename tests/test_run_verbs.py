@@ -18,8 +18,8 @@ from tasks.config import Config
 from tasks.config.load import load
 from tasks.convert import convert
 from tasks.errors import Refused
-from tasks.stage.attempt import RunRequest, attempt_run
-from tasks.stage.stages import body_of
+from tasks.runner.attempt import RunRequest, attempt_run
+from tasks.runner.stages import body_of
 from tasks.train import train
 from tests.support.homes import DIGITS
 

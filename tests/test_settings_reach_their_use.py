@@ -18,8 +18,6 @@ from tasks import export as exporting
 from tasks import train as verbs
 from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, RecordsConfig, TrainConfig, TuneConfig
 from tasks.config.load import load
-from tasks.data.assignment import Assignment
-from tasks.data.split import split_numbers
 from tasks.errors import Failed
 from tasks.evaluation import decisions, report, slices, temperature
 from tasks.evaluation.intervals import Interval, Value
@@ -28,16 +26,18 @@ from tasks.evaluation.paired import Change
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
 from tasks.pages import results
+from tasks.records.assignment import Assignment
 from tasks.registry import approval, comparison
+from tasks.runner import identities, releasing
+from tasks.runner import methods as of_methods
 from tasks.runs.runs import Run, opened
-from tasks.stage import identities, releasing
-from tasks.stage import methods as of_methods
+from tasks.search import storage
+from tasks.search import study as studies
+from tasks.sources.hashes import split_numbers
 from tasks.training import fit as fitting
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.tensorflow import engine as tensorflow_engine
 from tasks.training.group import Cluster
-from tasks.tuning import storage
-from tasks.tuning import study as studies
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
 from tests.support.stand_ins import contributions
@@ -278,7 +278,7 @@ def test_each_part_of_compress_gets_its_own_sections(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compressing, "measure_stage", measured)
     monkeypatch.setattr(compressing, "judged", lambda stage, key, judge: judge())
     monkeypatch.setattr(compressing, "kept", lambda variants, judgement: variants)
-    from tasks.stage.stages import body_of
+    from tasks.runner.stages import body_of
 
     with stages(monkeypatch, compressing) as calls:
         body_of(compressing.compress)(model, "snapshot", "report", compress, evaluate, export, config.train, 7)  # type: ignore[arg-type]
@@ -295,7 +295,7 @@ def test_each_part_of_compress_gets_its_own_sections(monkeypatch: pytest.MonkeyP
 def test_the_report_is_part_of_an_export_where_predictions_use_it(
     served: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.stage.stages import body_of
+    from tasks.runner.stages import body_of
 
     monkeypatch.setattr(exporting, "parent_of", lambda artifact, name, kind: SimpleNamespace(name=name, digest="d"))
     identity = Calls("identity")
@@ -462,7 +462,7 @@ def test_what_is_carved_from_train_is_of_its_share_and_by_the_seed(seed: int) ->
 def test_the_place_of_an_example_is_by_the_seed_of_the_split(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
-    from tasks.data import sorting
+    from tasks.records import sorting
 
     places, table = Calls(stop=True), pa.table({sorting.KEY: ["a", "b"]})
     monkeypatch.setattr(sorting, "places", places)
@@ -679,7 +679,7 @@ def test_what_evaluates_beside_a_training_has_its_precision_and_its_loss(monkeyp
 
 
 def test_lost_processes_start_again_as_often_as_the_training_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.stage.stages import body_of
+    from tasks.runner.stages import body_of
 
     config = load(DIGITS, [("train.restarts", "9"), ("train.evaluate", "sidecar"), ("train.seeds", "3")])
     examples: Any = SimpleNamespace(manifest={"features": {}}, digest="d")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import CsvSource, RecordsConfig, TableSnapshot
 from tasks.config.transform import Tokens
-from tasks.data import records, snapshots
 from tasks.display.examples import examples
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tests.support.digits import Digits
 
 ROWS = "\n".join(
@@ -38,7 +39,7 @@ def test_columns_are_shown_by_name_in_records_and_in_snapshots(
 ) -> None:
     (tmp_path / "p.csv").write_text(f"{','.join(TYPES)}\n{ROWS}\n")
     config = CsvSource.model_validate({"path": str(tmp_path / "p.csv"), "columns": TYPES, "key": "id", "label": "kind"})
-    made = publish(Records, bench, records.build(bench, config, RecordsConfig()))
+    made = publish(Records, bench, conversion.build(bench, config, RecordsConfig()))
     [first, *values] = list(examples(made, "train", 1, colours=False))
     key = first.removeprefix("train 0: ")
     number = int(key[1:])

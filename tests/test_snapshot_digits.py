@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.pipeline import SnapshotReader
-from tasks.data.pixels import PixelSums
-from tasks.data.reading import RecordsReader
 from tasks.errors import Failed, Refused
+from tasks.feed import open_snapshot
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.pixels import PixelSums
+from tasks.records.reading import RecordsReader
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=8, width=8, channels=1, shards=3)
@@ -29,7 +31,7 @@ LAYOUT = ImageSnapshot(height=8, width=8, channels=1, shards=3)
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Records:
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
-    return publish(Records, bench, records.build(bench, SklearnSource(), SPLITS))
+    return publish(Records, bench, conversion.build(bench, SklearnSource(), SPLITS))
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +115,8 @@ def test_a_record_that_is_no_image_is_named(
 ) -> None:
     """Convert lets none through; records that were made elsewhere may hold one."""
     rows = {f"row/{n}": (b"no image" if n == 7 else png(n), n % 2) for n in range(60)}
-    monkeypatch.setattr("tasks.data.kinds.image.sums", lambda payload, max_pixels: PixelSums((4, 4, 1), [0], [0]))
-    outcome = records.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
+    monkeypatch.setattr("tasks.records.kinds.image.sums", lambda payload, max_pixels: PixelSums((4, 4, 1), [0], [0]))
+    outcome = conversion.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
     made = publish(Records, bench, outcome)
     with pytest.raises(Failed, match="row/7: image: 8 bytes, cannot identify image file"):
         snapshots.build(benches("snapshot"), made, ImageSnapshot(height=4, width=4, channels=1))
@@ -128,7 +130,7 @@ def png(number: int) -> bytes:
 
 def test_reading_needs_no_tensorflow(snapshot: SnapshotReader) -> None:
     code = (
-        "import sys; from tasks.data import open_snapshot, order, sources, records, snapshots; "
+        "import sys; from tasks.feed import open_snapshot, order, sources, records, snapshots; "
         f"print(open_snapshot({str(snapshot.path)!r}).arrays('train')['label'][:3].sum()); "
         "assert not {'tensorflow', 'keras', 'jax', 'mlflow', 'prefect'} & set(sys.modules)"
     )

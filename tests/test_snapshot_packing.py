@@ -15,17 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import EvaluateConfig, JsonlSource, RecordsConfig, TextFilesSource, TokensSnapshot, TransformerModel
-from tasks.data import needs, open_snapshot, records, snapshots
-from tasks.data.pipeline import SnapshotReader
-from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import packing
-from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.feed import needs, open_snapshot
+from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.snapshots import packing
+from tasks.snapshots.text import Codec
 
 BLOCK = 32
 PAIRS = TokensSnapshot(vocabulary=400, block=BLOCK, packing="best_fit", prompt="question", shards=2)
@@ -94,7 +96,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publ
     for number in range(60):
         (root / f"{number:02d}.txt").write_text(f"{number} words and é. " * (1 + number % 13) + str(number))
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
-    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+    made = publish(Records, bench, conversion.build(bench, TextFilesSource(path=str(root)), SPLITS))
     bench = workbench_at(tmp_path_factory.mktemp("snapshot") / "staging")
     config = TokensSnapshot(vocabulary=300, block=BLOCK, packing="best_fit", shards=2)
     return made.path, publish(Snapshot, bench, snapshots.build(bench, made, config)).path
@@ -152,7 +154,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publ
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = JsonlSource.model_validate({"path": str(path), "columns": {"question": "text", "answer": "text"}})
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
-    made = publish(Records, bench, records.build(bench, source, SPLITS))
+    made = publish(Records, bench, conversion.build(bench, source, SPLITS))
     bench = workbench_at(tmp_path_factory.mktemp("snapshot") / "staging")
     return made.path, publish(Snapshot, bench, snapshots.build(bench, made, PAIRS)).path
 
@@ -244,7 +246,7 @@ def test_a_split_whose_answers_are_all_cut_off_is_no_split(
         {"path": str(tmp_path / "long.jsonl"), "columns": {"question": "text", "answer": "text"}}
     )
     bench = workbench_at(tmp_path / "records")
-    made = publish(Records, bench, records.build(bench, source, SPLITS))
+    made = publish(Records, bench, conversion.build(bench, source, SPLITS))
     bench = workbench_at(tmp_path / "snapshot")
     with pytest.raises(Failed, match="no text within snapshot.block"):
         snapshots.build(bench, made, PAIRS)

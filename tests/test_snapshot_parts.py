@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 from tasks.config.augment import AugmentConfig, Mixup
-from tasks.data.arrays import ArrayWriter, Shards, open_array, row_bytes
-from tasks.data.augment import MIXED, OTHER_LABEL, Augmenter, kinds_of
-from tasks.data.batches import CALL_BYTES, CALL_STEPS, BatchReader
-from tasks.data.block_order import BLOCK_BYTES, rows_per_block
-from tasks.data.orders import ORDERS, Ordered
-from tasks.data.pipeline import SnapshotReader
-from tasks.data.snapshots import lineage_of, parts_of, write_array
-from tasks.data.snapshots.table import MOST_ROWS, Progress, in_order
-from tasks.data.snapshots.tags import counted, padded_tags, shares_of
-from tasks.data.snapshots.tokens import _chunks
-from tasks.data.transforms.moments import Moments
 from tasks.errors import Failed, Refused
+from tasks.feed.augment import MIXED, OTHER_LABEL, Augmenter, kinds_of
+from tasks.feed.batches import CALL_BYTES, CALL_STEPS, BatchReader
+from tasks.feed.block_order import BLOCK_BYTES, rows_per_block
+from tasks.feed.orders import ORDERS, Ordered
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
+from tasks.records.arrays import ArrayWriter, Shards, open_array, row_bytes
+from tasks.snapshots import lineage_of, parts_of, write_array
+from tasks.snapshots.table import MOST_ROWS, Progress, in_order
+from tasks.snapshots.tags import counted, padded_tags, shares_of
+from tasks.snapshots.tokens import _chunks
+from tasks.snapshots.transforms.moments import Moments
 
 
 def test_a_file_of_rows_is_little_endian_and_has_as_many_as_it_says(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_tags_stand_beside_their_words_and_what_is_cut_or_unknown_is_counted() -
 
 
 def test_records_are_encoded_in_chunks_none_of_them_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.data.snapshots.tokens.CHUNK_BYTES", 10)
+    monkeypatch.setattr("tasks.snapshots.tokens.CHUNK_BYTES", 10)
     for sizes in ([3, 3, 3, 3, 3], [25, 1, 1], [1], [10, 10, 10], [1, 40, 1]):
         chunks = _chunks(np.array(sizes))
         assert [start for start, _ in chunks] == [0, *(stop for _, stop in chunks[:-1])] and chunks[-1][1] == len(sizes)

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from tasks.config import RecordsConfig
-from tasks.data.pixels import NotAnImage, sums
-from tasks.data.reader import decoding
+from tasks.reader import decoding
+from tasks.records.pixels import NotAnImage, sums
 from tests.support.raw_data import kinds
 
 EVEN = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource, TrainConfig
 from tasks.config.task import WEIGHT
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.arrays import open_array
-from tasks.data.batches import BatchReader
-from tasks.data.order import batch_rows
-from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Refused
+from tasks.feed import open_snapshot
+from tasks.feed.batches import BatchReader
+from tasks.feed.order import batch_rows
+from tasks.feed.snapshot_reader import SnapshotReader
+from tasks.records import conversion
+from tasks.records.arrays import open_array
 from tasks.training.feeding import Feed
 from tasks.training.plan import make_plan
 
@@ -30,7 +32,7 @@ def snapshot(
     tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable[..., Any], publish: Callable[..., Any]
 ) -> SnapshotReader:
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
-    parent = publish(Records, bench, records.build(bench, SklearnSource(), RecordsConfig(shards=1)))
+    parent = publish(Records, bench, conversion.build(bench, SklearnSource(), RecordsConfig(shards=1)))
     bench = workbench_at(tmp_path_factory.mktemp("snapshot") / "staging")
     layout = ImageSnapshot(height=8, width=8, channels=1, shards=2)
     return open_snapshot(publish(Snapshot, bench, snapshots.build(bench, parent, layout)).path)
@@ -185,7 +187,7 @@ def test_a_training_is_fed_the_datasets_batches_by_replica(snapshot: SnapshotRea
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int64", "float32"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_tensorflow_gathers_from_the_files_own_pages(tmp_path: Path, dtype: str, parts: int) -> None:
-    from tasks.data.tensors import tensor_of
+    from tasks.feed.tensors import tensor_of
 
     values = np.random.default_rng(0).integers(0, 200, (10, 3)).astype(dtype)
     paths = [tmp_path / f"{number}.npy" for number in range(parts)]

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
-from tasks.data import records, snapshots
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tests.support.benches import contents
 from tests.support.fresh import in_fresh_process
 
@@ -38,7 +39,7 @@ def parent(
     tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable[..., Any], publish: Callable[..., Any]
 ) -> Records:
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
-    made: Records = publish(Records, bench, records.build(bench, SklearnSource(), SPLITS))
+    made: Records = publish(Records, bench, conversion.build(bench, SklearnSource(), SPLITS))
     return made
 
 
@@ -94,7 +95,7 @@ import json, sys
 from pathlib import Path
 from tasks.artifacts import Records
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
-from tasks.data import records, snapshots
+from tasks.feed import records, snapshots
 from tasks.store.staging import Staging
 from tasks.processes.workbench import Workbench
 

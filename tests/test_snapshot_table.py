@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import CsvSource, MlpModel, RecordsConfig, SklearnSource, TableSnapshot
 from tasks.config.base import identity
 from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.reader import Reader
-from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import table
 from tasks.errors import Failed, Refused
+from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.processes.workbench import Outcome
-from tasks.stage import identities
+from tasks.reader import Reader
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.runner import identities
+from tasks.snapshots import table
 from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.tables import Memory, arrays, bench_at, feature, from_rows, read_elsewhere, snapshot
 
@@ -33,7 +35,7 @@ TRANSFORMS = {"age": Bucketize(buckets=5), "blood_pressure": Quantile()}
 def diabetes(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Records:
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
     config = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3})
-    return publish(Records, bench, records.build(bench, SklearnSource(dataset="diabetes"), config))
+    return publish(Records, bench, conversion.build(bench, SklearnSource(dataset="diabetes"), config))
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,19 @@ import numpy as np
 import pytest
 import tokenizers
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import JsonlSource, RecordsConfig, TextFilesSource, TokensSnapshot
-from tasks.data import open_snapshot, records, snapshots, text
-from tasks.data.pipeline import SnapshotReader
-from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import tokens
-from tasks.data.snapshots.tokens import _sample
-from tasks.data.sources import open_source
-from tasks.data.text import Codec, document_of_targets, fit, read_layout
 from tasks.errors import Failed
+from tasks.feed import open_snapshot
+from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.snapshots import text, tokens
+from tasks.snapshots.text import Codec, fit, read_layout
+from tasks.snapshots.tokens import _sample
+from tasks.sources import open_source
 from tests.support.benches import contents
 from tests.support.homes import CommandHome
 from tests.support.raw_data import ODD
@@ -68,7 +70,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, pub
     for name, content in ODD.items():
         (root / name).write_bytes(content)
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
-    return publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+    return publish(Records, bench, conversion.build(bench, TextFilesSource(path=str(root)), SPLITS))
 
 
 @pytest.fixture(scope="module")
@@ -168,12 +170,12 @@ def test_the_tokenizer_is_fitted_on_the_train_split_alone(
         root.mkdir()
         texts = {f"{number}": f"some text {number} that is the same {number}\n" for number in range(40)}
         bench = benches(f"{name}-records")
-        made = publish(Records, bench, records.build(bench, by_key(root, texts), SPLITS))
+        made = publish(Records, bench, conversion.build(bench, by_key(root, texts), SPLITS))
         reader = RecordsReader(made.path)
         for row in range(reader.counts["test"]):
             texts[reader.key("test", row)] = f"{row} {tail * 50}"
         bench = benches(f"{name}-again")
-        made = publish(Records, bench, records.build(bench, by_key(root, texts), SPLITS))
+        made = publish(Records, bench, conversion.build(bench, by_key(root, texts), SPLITS))
         bench = benches(f"{name}-snapshot")
         snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=8))
         return (bench.staging.root / "transform/tokenizer.json").read_text()
@@ -207,7 +209,7 @@ def test_a_sample_that_ends_within_a_character_leaves_it_out(
     for number in range(9):
         (tmp_path / "texts" / f"{number}.txt").write_text("\u20ac" * (1100 + number))
     bench = benches("records")
-    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path / "texts")), BY_KEY))
+    made = publish(Records, bench, conversion.build(bench, TextFilesSource(path=str(tmp_path / "texts")), BY_KEY))
     bench = benches("snapshot")
     layout = TokensSnapshot(vocabulary=300, block=8, tokenizer_bytes=1000)
     assert snapshots.build(bench, made, layout).statistics["tokenizer"]["bytes"] == 1000, "333 characters and a byte"
@@ -266,7 +268,7 @@ def test_the_progress_within_one_document_is_in_bytes(
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text(f"{number} some words " * (2000 if number == 3 else 40))
     bench = benches("records")
-    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path)), SPLITS))
+    made = publish(Records, bench, conversion.build(bench, TextFilesSource(path=str(tmp_path)), SPLITS))
     reports: list[tuple[int, int, str]] = []
     bench = replace(benches("snapshot"), progress=lambda *words, **figures: reports.append(words))
     snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=8))
@@ -310,7 +312,7 @@ from dataclasses import replace
 from tests.support.benches import workbench
 from tasks.artifacts import Records
 from tasks.config import TokensSnapshot
-from tasks.data import snapshots
+from tasks.feed import snapshots
 bench = replace(workbench(Path({str(tmp_path / "other")!r})), threads=1)
 layout = TokensSnapshot.model_validate_json({LAYOUT.model_dump_json()!r})
 snapshots.build(bench, Records("0", Path({str(parent.path)!r}), "records"), layout)
@@ -328,7 +330,7 @@ def test_bytes_are_those_of_this_code_version(
     for number in range(40):
         (tmp_path / f"texts/{number}.txt").write_text(f"for i in range({number}):\n    print(i, 'is', {number} - i)\n")
     config = TextFilesSource(path=str(tmp_path / "texts"))
-    made = publish(Records, bench, records.build(bench, config, SPLITS))
+    made = publish(Records, bench, conversion.build(bench, config, SPLITS))
     bench = benches("snapshot")
     snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=16, shards=2))
     all_contents = contents(made.path) | contents(bench.staging.root)
@@ -339,7 +341,7 @@ def test_records_without_text_or_with_an_empty_split_fail(
     bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
 ) -> None:
     source = by_key(tmp_path, {f"{number}": "" for number in range(40)})
-    made = publish(Records, bench, records.build(bench, source, BY_KEY))
+    made = publish(Records, bench, conversion.build(bench, source, BY_KEY))
     with pytest.raises(Failed, match="no text in it"):
         snapshots.build(benches("snapshot"), made, LAYOUT)
     features = json.loads(json.dumps(made.manifest["features"]).replace('"text"', '"words"'))

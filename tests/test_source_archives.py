@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tasks.config import ImageFolderSource, RecordsConfig, TextFilesSource
-from tasks.data import records
-from tasks.data.sources import archive_listing, archives, open_source
-from tasks.data.sources.trees import open_tree
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.sources import archive_listing, archives, open_source
+from tasks.sources.trees import open_tree
 from tests.support.raw_data import pictures, texts
 from tests.support.rows import everything
 
@@ -69,14 +69,14 @@ def test_images_of_an_archive_become_the_same_records(tmp_path: Path, benches: C
     made = []
     for path in (folder, zipped(folder, tmp_path / "shapes.zip"), tarred(folder, tmp_path / "shapes.tar")):
         bench = benches(f"of-{path.name}")
-        records.build(bench, ImageFolderSource(path=str(path)), config)
+        conversion.build(bench, ImageFolderSource(path=str(path)), config)
         made.append({p.name: p.read_bytes() for p in bench.staging.root.rglob("*.tfrecord*") if p.name[0] != "."})
     assert made[0] and made[0] == made[1] == made[2]
 
 
 def test_an_unchanged_archive_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(texts(tmp_path / "book"), tmp_path / "book.zip")
-    monkeypatch.setattr("tasks.data.sources.archives.SETTLED_NS", 0)
+    monkeypatch.setattr("tasks.sources.archives.SETTLED_NS", 0)
     first = open_source(texts_of(path), tmp_path / "memory").fingerprint()
     monkeypatch.setattr(archives.Archive, "_chunks", None)
     assert open_source(texts_of(path), tmp_path / "memory").fingerprint() == first
@@ -89,7 +89,7 @@ def test_what_is_remembered_of_one_folder_of_an_archive_is_not_that_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of the same name in two folders; as often as they are asked for, in turn."""
-    monkeypatch.setattr("tasks.data.sources.archives.SETTLED_NS", 0)
+    monkeypatch.setattr("tasks.sources.archives.SETTLED_NS", 0)
     with zipfile.ZipFile(path := tmp_path / "a.zip", "w") as archive:
         for folder in ("one", "two", "two/one"):
             archive.writestr(f"{folder}/x.md", folder)

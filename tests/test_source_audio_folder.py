@@ -13,11 +13,11 @@ import soundfile
 
 from tasks.artifacts import Records
 from tasks.config import AudioFolderSource, RecordsConfig
-from tasks.data import records
-from tasks.data.reading import RecordsReader
-from tasks.data.sources import open_source
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.records.reading import RecordsReader
+from tasks.sources import open_source
 from tests.support.rows import everything
 
 
@@ -47,7 +47,7 @@ def test_folders_are_classes_and_splits(folder: Path, bench: Workbench, publish:
     config = RecordsConfig.model_validate(
         {"splits": "official", "official": {"train": ["train"], "test": ["test"]}, "validation_share": 0.2}
     )
-    made = publish(Records, bench, records.build(bench, source(folder, split_folders=True), config))
+    made = publish(Records, bench, conversion.build(bench, source(folder, split_folders=True), config))
     reader = RecordsReader(made.path)
     assert reader.features["label"].classes == ("cat", "dat")
     found = {e["key"][0].decode(): (s, e["audio"][0], e["label"][0]) for s in reader.counts for e in reader.iterate(s)}
@@ -75,7 +75,7 @@ def test_a_broken_sound_is_named(folder: Path, bench: Workbench, broken: str) ->
     path = folder / "train/cat/00.flac"
     path.write_bytes({"cut": path.read_bytes()[:-700], "text": b"no sound", "empty": b""}[broken])
     with pytest.raises(Failed, match=r"train/cat/00.flac \(audio: "):
-        records.build(bench, source(folder), RecordsConfig())
+        conversion.build(bench, source(folder), RecordsConfig())
 
 
 def test_a_sound_that_changes_ends_the_run(folder: Path) -> None:

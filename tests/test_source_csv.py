@@ -21,10 +21,10 @@ from pydantic import ValidationError
 from tasks.config import CsvSource
 from tasks.config.base import identity
 from tasks.config.sources import tables
-from tasks.data.sources import blocks as blocks_module
-from tasks.data.sources import delimited, open_source, streams, table_files
-from tasks.data.sources.blocks import Dialect, blocks
 from tasks.errors import Failed, Refused
+from tasks.sources import blocks as blocks_module
+from tasks.sources import delimited, open_source, streams, table_files
+from tasks.sources.blocks import Dialect, blocks
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
@@ -317,7 +317,7 @@ def photos(tmp_path: Path) -> Callable[[str], CsvSource]:
 
 
 def test_paths_of_images_are_replaced_by_the_files(photos: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.data.sources.payloads.PIECE_BYTES", 15)
+    monkeypatch.setattr("tasks.sources.payloads.PIECE_BYTES", 15)
     opened = open_source(photos("images/a.png", "./images/b.png", "images/a.png", "", "images/c.png"))
     names = [key for key, _ in opened.fingerprint()]
     assert names == ["images/a.png", "images/b.png", "images/c.png", "photos.csv"]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tasks.config import CsvSource, JsonlSource
-from tasks.data.sources import table_files
-from tasks.data.sources.payloads import Payloads
-from tasks.data.sources.python import _array
+from tasks.sources import table_files
+from tasks.sources.payloads import Payloads
+from tasks.sources.python import _array
 from tests.support.rows import everything
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.data.sources import files
-from tasks.data.sources.files import Hashes
 from tasks.errors import Failed
+from tasks.sources import files
+from tasks.sources.files import Hashes
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.config import JsonlSource
-from tasks.data.sources import delimited, open_source, table_files
 from tasks.errors import Failed
+from tasks.sources import delimited, open_source, table_files
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tasks.data.guess import guess_source
-from tasks.data.guess.file_kinds import is_text, kinds_of
-from tasks.data.guess.samples import kind_of_file
-from tasks.data.sources.archive_listing import archive_above
-from tasks.data.sources.audio_folder import is_sound
-from tasks.data.sources.image_folder import is_image
-from tasks.data.sources.streams import compression_of
-from tasks.data.sources.webdataset import is_webdataset
 from tasks.errors import Refused
+from tasks.guess import guess_source
+from tasks.guess.file_kinds import is_text, kinds_of
+from tasks.guess.samples import kind_of_file
+from tasks.sources.archive_listing import archive_above
+from tasks.sources.audio_folder import is_sound
+from tasks.sources.image_folder import is_image
+from tasks.sources.streams import compression_of
+from tasks.sources.webdataset import is_webdataset
 
 ROWS = {
     "csv": [f"a{end}{packed}" for end in (".csv", ".tsv") for packed in ("", ".gz", ".zst", ".bz2")],

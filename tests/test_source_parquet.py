@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.config import ParquetSource
-from tasks.data.sources import open_source, parquet, streams, table_files
 from tasks.errors import Failed, Refused
+from tasks.sources import open_source, parquet, streams, table_files
 from tests.support.rows import everything
 
 DAY = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)

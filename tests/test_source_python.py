@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tasks.config import PythonSource, RecordsConfig
-from tasks.data import records
-from tasks.data.sources import open_source, python
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.sources import open_source, python
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
@@ -55,7 +55,7 @@ def test_examples_are_numbered_over_batches(folder: Path, monkeypatch: pytest.Mo
 
 
 def test_examples_become_records(folder: Path, bench: Workbench) -> None:
-    outcome = records.build(bench, source(folder, arguments={"count": 60}), RecordsConfig())
+    outcome = conversion.build(bench, source(folder, arguments={"count": 60}), RecordsConfig())
     assert outcome.counts["examples"] == 60
     assert outcome.features["age"]["kind"] == "number"
 

@@ -17,14 +17,14 @@ import pytest
 from tasks.config.load import validate
 from tasks.config.sources import TextFilesSource
 from tasks.config.sources.tables import CsvSource, ParquetSource, SqlSource
-from tasks.data import cells
-from tasks.data.features import Feature, in_order
-from tasks.data.guess import Choices, guess_source
-from tasks.data.reader import cast
-from tasks.data.sources import open_source
-from tasks.data.sources import sql as sql_module
 from tasks.errors import Failed, Refused
 from tasks.exporting.raw_rows import rows_of
+from tasks.guess import Choices, guess_source
+from tasks.reader import cast
+from tasks.records import cells
+from tasks.sources import open_source
+from tasks.sources import sql as sql_module
+from tasks.sources.features import Feature, in_order
 
 
 def columns_of(config: Any) -> dict[str, list[Any]]:

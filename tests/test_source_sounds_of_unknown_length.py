@@ -13,11 +13,11 @@ import pytest
 import soundfile
 
 from tasks.config.transform import LogMel
-from tasks.data.features import DTYPES, Feature
-from tasks.data.guess import payloads
-from tasks.data.kinds import audio
-from tasks.data.reader import Unusable
-from tasks.data.transforms.log_mel import fitter
+from tasks.guess import payloads
+from tasks.reader import Unusable
+from tasks.records.kinds import audio
+from tasks.snapshots.transforms.log_mel import fitter
+from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
 
 AUDIO = Feature("audio", DTYPES["audio"])
@@ -44,7 +44,7 @@ def flac() -> bytes:
 
 
 def log_mel(payload: bytes) -> Any:
-    from tasks.data.reader.log_mel import load
+    from tasks.reader.log_mel import load
 
     config = LogMel(rate=8000, seconds=1.0)
     return load(fitter("audio", AUDIO, config, FOLDER).fitted().state, FOLDER)([payload])

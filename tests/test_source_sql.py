@@ -13,11 +13,11 @@ from sqlalchemy import create_engine, text
 
 from tasks.config import RecordsConfig, SqlSource
 from tasks.config.base import identity
-from tasks.data import records
-from tasks.data.sources import open_source, sql
 from tasks.errors import Failed, Refused
 from tasks.processes.request import secrets_of
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.sources import open_source, sql
 from tests.support.rows import everything
 
 COLUMNS = {"id": "category", "name": "text", "age": "number"}
@@ -115,7 +115,7 @@ def test_a_key_that_is_there_twice_orders_nothing(database: str) -> None:
 
 def test_rows_become_records(database: str, bench: Workbench) -> None:
     execute(database, *(f"INSERT INTO people VALUES ({number}, 'n{number}', {number})" for number in range(10, 60)))
-    outcome = records.build(bench, source(database), RecordsConfig())
+    outcome = conversion.build(bench, source(database), RecordsConfig())
     assert outcome.counts["examples"] == 53
     assert {name: feature["kind"] for name, feature in outcome.features.items()} == {
         "age": "number",

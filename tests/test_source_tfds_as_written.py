@@ -10,8 +10,8 @@ import pytest
 
 from flows.preset_text import preset_of
 from tasks.config import TfdsSource
-from tasks.data.guess import Choices, guess_source
-from tasks.data.sources import open_source
+from tasks.guess import Choices, guess_source
+from tasks.sources import open_source
 from tests.support.rows import everything
 from tests.test_source_tfrecord import example, framed
 

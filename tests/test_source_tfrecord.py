@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.config import RecordsConfig, TfrecordSource
-from tasks.data import encoding, records
-from tasks.data.sources import open_source, table_files, tfrecord
-from tasks.data.tfrecord import decode, masked
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.sources import encoding, open_source, table_files, tfrecord
+from tasks.sources.record_files import decode, masked
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number", "box": "number[2, 2]", "class": "category", "photo": "image"}
@@ -97,7 +97,7 @@ def test_examples_become_records(tmp_path: Path, bench: Workbench) -> None:
     for part in range(2):
         payloads = [example(name=[b"%d" % number], age=[number]) for number in range(part, 60, 2)]
         (tmp_path / f"people.tfrecord-0000{part}-of-00002").write_bytes(framed(payloads))
-    outcome = records.build(bench, source(tmp_path, {"name": "text", "age": "number"}), RecordsConfig())
+    outcome = conversion.build(bench, source(tmp_path, {"name": "text", "age": "number"}), RecordsConfig())
     assert outcome.counts["examples"] == 60
 
 

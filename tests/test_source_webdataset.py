@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from tasks.config import RecordsConfig, WebdatasetSource
-from tasks.data import records
-from tasks.data.sources import open_source, table_files, webdataset
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
+from tasks.sources import open_source, table_files, webdataset
 from tests.support.rows import everything
 
 COLUMNS = {"jpg": "image", "cls": "category", "json.size": "number", "json.by.name": "text"}
@@ -78,7 +78,7 @@ def test_examples_become_records(tmp_path: Path, bench: Workbench) -> None:
         for number in range(part, 60, 2):
             files += [(f"{number}.txt", b"text %d" % number), (f"{number}.cls", b"%d" % (number % 2))]
         (tmp_path / f"x.{suffix}").write_bytes(tar(files) if suffix == "tar" else gzip.compress(tar(files)))
-    outcome = records.build(bench, source(tmp_path, columns, label="cls"), RecordsConfig())
+    outcome = conversion.build(bench, source(tmp_path, columns, label="cls"), RecordsConfig())
     assert outcome.counts["examples"] == 60
     assert outcome.features["cls"]["classes"] == ["0", "1"]
 

@@ -14,9 +14,9 @@ from flows.commands import doctor, predict
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
 from tasks.config import ReleaseConfig
 from tasks.errors import Damaged, Failed
+from tasks.runner import hosts, stages
+from tasks.runner.attempt import current
 from tasks.runs.home import Home
-from tasks.stage import hosts, stages
-from tasks.stage.attempt import current
 from tasks.store.store import Store, digest_of
 
 

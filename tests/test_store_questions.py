@@ -14,9 +14,9 @@ from infra.services import Layout
 from tasks.config.load import load
 from tasks.errors import Failed
 from tasks.evaluation.estimates import TANGO
+from tasks.runner.attempt import RunRequest, attempt_run
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
-from tasks.stage.attempt import RunRequest, attempt_run
 from tests.support.homes import DIGITS, SMALL, CommandHome
 from tests.support.pages import Loads
 from tests.support.stacks import free_ports

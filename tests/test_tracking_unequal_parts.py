@@ -27,21 +27,21 @@ from tasks.processes.child import Child
 from tasks.processes.gang import Gang
 from tasks.processes.request import Limits, Request
 from tasks.processes.threads import processor
+from tasks.runner import attempt as attempts
+from tasks.runner import self_tests
+from tasks.runner.attempt import Attempt
+from tasks.runner.hosts import expectations
+from tasks.runner.presence import MOST, Presence
+from tasks.runner.signals import Signals
+from tasks.runner.trials import _trained
+from tasks.runner.tuning import Search
 from tasks.runs.journal import JournalFile, read
-from tasks.stage import attempt as attempts
-from tasks.stage import self_tests
-from tasks.stage.attempt import Attempt
-from tasks.stage.hosts import expectations
-from tasks.stage.presence import MOST, Presence
-from tasks.stage.signals import Signals
-from tasks.stage.trials import _trained
-from tasks.stage.tuning import Search
+from tasks.search import study as studies
+from tasks.search.judging import Judge
+from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tasks.tracking import prefect_page
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.shipping import Shipper
-from tasks.tuning import study as studies
-from tasks.tuning.judging import Judge
-from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tests.support.homes import DIGITS
 
 
@@ -566,10 +566,10 @@ def test_hosts_must_agree_on_the_seed_the_model_and_every_version(monkeypatch: p
     for flag in (("seed", "77"), ("train.batch_size", "48"), ("train.ema", "0.5")):
         other = expected(flag)
         assert [name for name in {**before, **other} if before.get(name) != other.get(name)] == [flag[0]]
-    monkeypatch.setattr("tasks.stage.hosts.installed", lambda package: f"of {package}")
+    monkeypatch.setattr("tasks.runner.hosts.installed", lambda package: f"of {package}")
     versions = {name: value for name, value in expected().items() if value == f"of {name}"}
     assert {"tensorflow", "keras", "numpy"} <= versions.keys()
-    monkeypatch.setattr("tasks.stage.hosts.MODEL_VERSION", -1)
+    monkeypatch.setattr("tasks.runner.hosts.MODEL_VERSION", -1)
     assert expected()["code of training"] == -1
 
 

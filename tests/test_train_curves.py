@@ -17,8 +17,8 @@ from tasks.config import TrainConfig
 from tasks.config.schedule import Cosine
 from tasks.config.spikes import Rollback
 from tasks.config.train import EarlyStopping
-from tasks.data import open_snapshot
 from tasks.errors import Failed
+from tasks.feed import open_snapshot
 from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, Log, Progress
 from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Compute

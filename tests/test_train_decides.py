@@ -15,7 +15,7 @@ import pytest
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.fine_tune import ChampionInit, FileInit, KerasHubInit, ModelInit
 from tasks.config.train import CheckpointConfig, EarlyStopping
-from tasks.data import user_code
+from tasks.environment import user_code
 from tasks.errors import Refused
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import Writing

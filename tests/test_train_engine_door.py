@@ -20,7 +20,7 @@ from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.held_port import HeldPort
 from tasks.processes.workbench import Workbench
-from tasks.stage.restarts import Restarts
+from tasks.runner.restarts import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.meter import StepSums

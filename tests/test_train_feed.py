@@ -13,9 +13,9 @@ from tasks.artifacts import Snapshot
 from tasks.config import TrainConfig
 from tasks.config.augment import Flip
 from tasks.config.fine_tune import RateScaling
-from tasks.data import open_snapshot
-from tasks.data.augment import Augmenter
 from tasks.errors import Refused
+from tasks.feed import open_snapshot
+from tasks.feed.augment import Augmenter
 from tasks.training.feeding import Feed
 from tasks.training.plan import Pace, Plan, make_plan
 

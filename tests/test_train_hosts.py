@@ -32,9 +32,9 @@ from tasks.processes.member import End, Member
 from tasks.processes.places import Place, expanded, find_place
 from tasks.processes.wire import TOGETHER, error_from_json, error_to_json, from_json, request_from_json, to_json
 from tasks.processes.workbench import Workbench
+from tasks.runner import hosts
 from tasks.runs.home import Home
 from tasks.runs.journal import read
-from tasks.stage import hosts
 from tasks.store.store import Store, digest_of
 from tests.support.homes import DIGITS, CommandHome, compute_processes
 from tests.support.stacks import wait

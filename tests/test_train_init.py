@@ -18,13 +18,13 @@ from tasks.config.base import Conflict, identity
 from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored, Pipeline
-from tasks.data import open_snapshot
-from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed, Refused, Stopped
+from tasks.feed import open_snapshot
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import build, keras_file
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
-from tasks.stage import identities
+from tasks.runner import identities
 from tasks.training import engines, own_files, starting
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow import adapting

@@ -14,7 +14,7 @@ from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
-from tasks.data import open_snapshot
+from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective

@@ -19,9 +19,9 @@ from tasks.config import Config, ImportedModel, MlpModel, ResNetModel, TrainConf
 from tasks.config.base import Conflict
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
-from tasks.data import open_snapshot
 from tasks.environment import memory
 from tasks.errors import Failed, Stopped
+from tasks.feed import open_snapshot
 from tasks.models.segments import cheapest, packed, segments
 from tasks.processes.workbench import Workbench
 from tasks.training import engines

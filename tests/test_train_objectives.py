@@ -13,8 +13,8 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.fine_tune import Lora
 from tasks.config.optimizer import Adam, AdamW, Sgd
-from tasks.data.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.errors import Failed
+from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.training.engines.tensorflow.adapting import adapt, belongs, merged
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import averages, make_optimizer, scale_rates

@@ -20,9 +20,9 @@ from tasks.config.fine_tune import RateScaling
 from tasks.config.optimizer import OPTIMIZERS, AdamW, AnyOptimizer, Lamb, Muon, Sgd
 from tasks.config.schedule import Constant, Cosine, ScheduleConfig
 from tasks.config.strategy import ParameterServer
-from tasks.data import open_snapshot
-from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed, Stopped
+from tasks.feed import open_snapshot
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.training import engines
 from tasks.training.engines import Arrays, Engine

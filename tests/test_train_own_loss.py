@@ -17,7 +17,7 @@ from tasks.config.load import load
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models.keras_file import architecture
 from tasks.processes.workbench import Workbench
-from tasks.stage import identities
+from tasks.runner import identities
 from tasks.training.fit import fit
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import raise_conflict

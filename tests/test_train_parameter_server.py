@@ -18,8 +18,8 @@ from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, ParameterServer
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot
 from tasks.errors import Lost, Refused, Stopped
+from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training.checkpoints import STATE, unpack

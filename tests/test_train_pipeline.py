@@ -21,8 +21,8 @@ from tasks.models import build as build_model
 from tasks.models.stages import balanced, cut, separators
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
+from tasks.runner.attempt import Attempt
 from tasks.runs.journal import read
-from tasks.stage.attempt import Attempt
 from tests.support.tiny import MODEL, files
 from tests.support.training import Training, distance, send, variables
 

@@ -14,10 +14,10 @@ from sklearn.metrics import f1_score
 
 from tasks.config import ConvnetModel, EvaluateConfig, TrainConfig
 from tasks.config.train import EarlyStopping
-from tasks.data import open_snapshot
+from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
 from tasks.processes.workbench import Workbench
-from tasks.stage import identities
+from tasks.runner import identities
 from tasks.training.engines.tensorflow.scoring import gathered
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster

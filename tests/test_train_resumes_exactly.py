@@ -16,8 +16,8 @@ from tasks.config.augment import Crop, Flip, Mixup, Noise
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.train import CheckpointConfig
-from tasks.data.order import batch_rows
 from tasks.errors import Failed, Stopped
+from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit

@@ -20,9 +20,9 @@ from tasks.config import ConvnetModel, EvaluateConfig, ImportedModel, TrainConfi
 from tasks.config.base import Conflict
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import MultiWorker
-from tasks.data import open_snapshot
 from tasks.errors import Refused
 from tasks.evaluation.intervals import over_seeds
+from tasks.feed import open_snapshot
 from tasks.models import build, forward, keras_file
 from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison

@@ -20,12 +20,12 @@ from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
-from tasks.data import open_snapshot
 from tasks.errors import Failed, Lost, Refused, Stopped
+from tasks.feed import open_snapshot
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
+from tasks.runner.presence import Presence
 from tasks.runs.journal import read
-from tasks.stage.presence import Presence
 from tasks.training import engines
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.data.features import DTYPES, NO_TIME, Feature
-from tasks.data.kinds import kind_of
-from tasks.data.reader import Unusable, cast
+from tasks.reader import Unusable, cast
+from tasks.records.kinds import kind_of
+from tasks.sources.features import DTYPES, NO_TIME, Feature
 
 BLANK = st.text(" \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u3000", max_size=2)
 NUMERIC = st.one_of(

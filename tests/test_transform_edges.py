@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 
 from tasks.config.transform import Log, Missing, Standardise, Vocabulary
-from tasks.data.reader.function import imported
-from tasks.data.snapshots.packing import best_fit
-from tasks.data.transforms import blake2b, log, standardise
-from tasks.data.transforms.vocabulary import VocabularyFitter
+from tasks.reader.function import imported
+from tasks.snapshots.packing import best_fit
+from tasks.snapshots.transforms import blake2b, log, standardise
+from tasks.snapshots.transforms.vocabulary import VocabularyFitter
 from tests.support.tables import feature
 
 NUMBERS = np.array([1.0, np.nan, 10.0, 100.0, np.nan], np.float32)

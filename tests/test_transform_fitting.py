@@ -32,14 +32,14 @@ from tasks.config.transform import (
     Vocabulary,
     Words,
 )
-from tasks.data.features import Feature
-from tasks.data.reader import cast
-from tasks.data.reader.quantile import TAIL, normal
-from tasks.data.transforms import Fitted, fit, own_array
-from tasks.data.transforms.layout import lay_out
-from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
-from tasks.data.transforms.tokens import fit_wordpiece
 from tasks.errors import Failed, Refused
+from tasks.reader import cast
+from tasks.reader.quantile import TAIL, normal
+from tasks.snapshots.transforms import Fitted, fit, own_array
+from tasks.snapshots.transforms.layout import lay_out
+from tasks.snapshots.transforms.samples import ROWS, NumberSample, TextSample
+from tasks.snapshots.transforms.tokens import fit_wordpiece
+from tasks.sources.features import Feature
 from tests.support.tables import applied, column_of, feature, table_of
 
 NAN = float("nan")
@@ -115,7 +115,7 @@ def test_a_vocabulary_has_the_most_frequent_categories(values: list[str], least:
 
 
 def test_a_vocabulary_of_too_many_categories_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.data.transforms.vocabulary.DISTINCT", 3)
+    monkeypatch.setattr("tasks.snapshots.transforms.vocabulary.DISTINCT", 3)
     with pytest.raises(Failed, match="x has more than 3 different values.*kind: hash"):
         fitted("category", list("abcd"), Vocabulary())
 
@@ -255,7 +255,7 @@ def test_one_text_is_no_more_than_the_sample() -> None:
 
 def test_a_sample_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more rows than a sample has, read in tables of one, of seven, or all at once."""
-    monkeypatch.setattr("tasks.data.transforms.samples.ROWS", 16)
+    monkeypatch.setattr("tasks.snapshots.transforms.samples.ROWS", 16)
     random = np.random.default_rng(5)
     numbers = np.cumsum(random.exponential(size=200)).tolist()
     texts = ["".join(random.choice(list("abcdefgh"), 12)) for _ in range(200)]

@@ -13,12 +13,12 @@ from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from tasks.config.transform import Image as ImageTransform
-from tasks.data.features import DTYPES, Feature
-from tasks.data.pixels import sums
-from tasks.data.reader import Unusable
-from tasks.data.reader.decoding import ORIENTATION, flat
-from tasks.data.reader.image import load
-from tasks.data.transforms.image import fitter
+from tasks.reader import Unusable
+from tasks.reader.decoding import ORIENTATION, flat
+from tasks.reader.image import load
+from tasks.records.pixels import sums
+from tasks.snapshots.transforms.image import fitter
+from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
 
 IMAGE = Feature("image", DTYPES["image"])

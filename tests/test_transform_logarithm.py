@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.data.reader import logarithm
-from tasks.data.reader.quantile import normal
-from tasks.data.transforms.graphs import frexp
+from tasks.reader import logarithm
+from tasks.reader.quantile import normal
+from tasks.snapshots.transforms.graphs import frexp
 
 
 def singles() -> np.ndarray:

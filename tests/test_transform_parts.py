@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.config.transform import Function, Standardise
-from tasks.data.features import Feature
-from tasks.data.reader import FORMAT, Reader, log_mel, quantile, tokens, words
-from tasks.data.reader.filled import filling
-from tasks.data.reader.log_mel import FLOOR, decoded, mel_filters, resampled
-from tasks.data.reader.time_parts import load, names_of, on_circle, parts_of
-from tasks.data.reader.values import NO_TIME, Unusable
-from tasks.data.transforms import fitter
-from tasks.data.transforms.files import own_code
-from tasks.data.transforms.quantile import ranks
-from tasks.data.transforms.vocabulary import most_frequent
+from tasks.reader import FORMAT, Reader, log_mel, quantile, tokens, words
+from tasks.reader.filled import filling
+from tasks.reader.log_mel import FLOOR, decoded, mel_filters, resampled
+from tasks.reader.time_parts import load, names_of, on_circle, parts_of
+from tasks.reader.values import NO_TIME, Unusable
+from tasks.snapshots.transforms import fitter
+from tasks.snapshots.transforms.files import own_code
+from tasks.snapshots.transforms.quantile import ranks
+from tasks.snapshots.transforms.vocabulary import most_frequent
+from tasks.sources.features import Feature
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59), timezones=st.just(UTC))
@@ -37,7 +37,7 @@ def microseconds(moment: datetime) -> int:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(MOMENTS, min_size=1, max_size=9))
 def test_parts_of_times_are_pythons_before_1970_and_at_leap_days_too(moments: list[datetime]) -> None:
-    from tasks.data.transforms.time_parts import calendar
+    from tasks.snapshots.transforms.time_parts import calendar
 
     edges = [
         datetime(1969, 12, 31, 23, tzinfo=UTC),

@@ -15,8 +15,8 @@ import pytest
 import soundfile
 
 from tasks.config.snapshot import SERVED_AS
-from tasks.data.reader import Reader
-from tasks.data.transforms.layout import SHARED
+from tasks.reader import Reader
+from tasks.snapshots.transforms.layout import SHARED
 from tests.support.kinds import FEATURES, ROWS, raw_row, transforms
 from tests.support.tables import arrays, from_rows, read_elsewhere, snapshot
 

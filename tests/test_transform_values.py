@@ -17,14 +17,14 @@ import soundfile
 import tensorflow as tf
 
 from tasks.config.transform import Function, HashWords, Keep, LogMel, Missing, Quantile, TimeParts, Vocabulary, Words
-from tasks.data.features import Feature
-from tasks.data.reader import Reader, Unusable, cast
-from tasks.data.reader.function import FOLDER
-from tasks.data.reader.log_mel import mel_filters
-from tasks.data.reader.values import NO_TIME
-from tasks.data.transforms import function, hash_words, keep, log_mel, quantile, time_parts, vocabulary, words
-from tasks.data.transforms.layout import lay_out, target_names
 from tasks.errors import Failed
+from tasks.reader import Reader, Unusable, cast
+from tasks.reader.function import FOLDER
+from tasks.reader.log_mel import mel_filters
+from tasks.reader.values import NO_TIME
+from tasks.snapshots.transforms import function, hash_words, keep, log_mel, quantile, time_parts, vocabulary, words
+from tasks.snapshots.transforms.layout import lay_out, target_names
+from tasks.sources.features import Feature
 from tests.support.tables import applied, feature
 
 NAN = float("nan")
@@ -147,7 +147,7 @@ def typed(values: Any) -> Any:
 @pytest.mark.parametrize("name", MADE)
 def test_the_reader_makes_of_values_what_the_transform_is_for(name: str) -> None:
     state, values, expected = MADE[name]
-    load = import_module(f"tasks.data.reader.{state['kind']}").load
+    load = import_module(f"tasks.reader.{state['kind']}").load
     found = load(state, Path())(typed(values))
     assert found.shape == np.shape(expected)
     np.testing.assert_allclose(found, np.array(expected, found.dtype), rtol=1e-6, atol=1e-6)
@@ -156,7 +156,7 @@ def test_the_reader_makes_of_values_what_the_transform_is_for(name: str) -> None
 @pytest.mark.parametrize("name", MADE)
 def test_the_graph_makes_of_values_what_the_reader_does_or_says_why_there_is_none(name: str) -> None:
     state, values, expected = MADE[name]
-    graph = import_module(f"tasks.data.transforms.{state['kind']}").graph([state])
+    graph = import_module(f"tasks.snapshots.transforms.{state['kind']}").graph([state])
     if isinstance(graph, str):
         assert state["kind"] in ("words", "hash_words") or state["lowercase"], "the others have operations"
         return
@@ -180,10 +180,10 @@ def test_a_boundary_that_is_too_small_for_float32_parts_what_is_below_from_what_
     numbers = [-1.0, 0.0, 2.0**-149, 1.0]
     for boundary, expected in ((1e-60, [1, 1, 2, 2]), (-1e-60, [1, 2, 2, 2]), (0.0, [1, 2, 2, 2])):
         state = {"kind": "bucketize", "boundaries": [boundary]}
-        made = import_module("tasks.data.transforms.bucketize").graph([state])(
+        made = import_module("tasks.snapshots.transforms.bucketize").graph([state])(
             tf.constant(numbers, tf.float64)[:, None]
         )
-        read = import_module("tasks.data.reader.bucketize").load(state, Path())(np.array(numbers, np.float32))
+        read = import_module("tasks.reader.bucketize").load(state, Path())(np.array(numbers, np.float32))
         assert made.numpy()[:, 0, 0].tolist() == read[:, 0].tolist() == expected, boundary
 
 
@@ -275,7 +275,7 @@ def test_the_power_of_a_window_is_that_of_the_next_power_of_two(window: int, siz
     bands = [(spectrum[low : low + len(of)] * of).sum() for low, of in mel_filters(5, size, 8000)]
     logarithm = np.log10(bands)
     expected = (np.maximum(logarithm, logarithm.max() - 8) + 4) / 4
-    made = import_module("tasks.data.reader.log_mel").load(state, Path())([payload.getvalue()])
+    made = import_module("tasks.reader.log_mel").load(state, Path())([payload.getvalue()])
     np.testing.assert_allclose(made[0, 0], expected, rtol=1e-5)
 
 

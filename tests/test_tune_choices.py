@@ -12,10 +12,10 @@ import pytest
 from tasks.config import TrainConfig
 from tasks.config.tune import MedianPruner, TpeSampler
 from tasks.runs.journal import JournalFile
-from tasks.tuning.judging import Judge
-from tasks.tuning.pruners import median
-from tasks.tuning.samplers import tpe
-from tasks.tuning.table import COMPLETE, RUNNING, Trial, best_of
+from tasks.search.judging import Judge
+from tasks.search.pruners import median
+from tasks.search.samplers import tpe
+from tasks.search.table import COMPLETE, RUNNING, Trial, best_of
 
 EVALUATIONS = [(10, 0.6, 1.0), (20, 0.9, 0.5), (30, 0.9, 0.5), (40, 0.7, 0.8)]
 """Step, score and loss."""

@@ -19,18 +19,18 @@ from tasks.config import tune as configs
 from tasks.config.compress import SearchConfig
 from tasks.config.space import Choice, FloatRange, IntRange
 from tasks.errors import Failed, Lost, Stopped
-from tasks.stage import self_tests
-from tasks.stage.attempt import Attempt, current
-from tasks.stage.searches import search
-from tasks.stage.stages import _may_retry
-from tasks.stage.trials import TrialAttempt
+from tasks.runner import self_tests
+from tasks.runner.attempt import Attempt, current
+from tasks.runner.searches import search
+from tasks.runner.stages import _may_retry
+from tasks.runner.trials import TrialAttempt
+from tasks.search import storage
+from tasks.search.pruners import PRUNERS, make_pruner
+from tasks.search.samplers import SAMPLERS, derived, grid, make_sampler
+from tasks.search.space import decoded, distributions
+from tasks.search.study import Study, opened
+from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
 from tasks.store.store import digest_of
-from tasks.tuning import storage
-from tasks.tuning.pruners import PRUNERS, make_pruner
-from tasks.tuning.samplers import SAMPLERS, derived, grid, make_sampler
-from tasks.tuning.space import decoded, distributions
-from tasks.tuning.study import Study, opened
-from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
 
 SPACE: dict[str, Any] = {
     "rate": FloatRange(low=1e-4, high=1.0, log=True),
@@ -257,7 +257,7 @@ def test_the_longest_of_the_known_searches_counts_and_the_same_methods_are_made_
     from tasks.config.methods import Chain
 
     rows = [Tried(number, {"m": "x"}, "known", 10, 0.1).as_json() for number in range(2)]
-    monkeypatch.setattr("tasks.stage.searches._stored", lambda runs, digest: iter([rows[:1], rows, []]))
+    monkeypatch.setattr("tasks.runner.searches._stored", lambda runs, digest: iter([rows[:1], rows, []]))
     monkeypatch.setattr("tasks.compression.searching.ask", lambda trials, of, seed: {"m": str(len(trials))})
     (tmp_path / "now").mkdir()
     attempt: Any = SimpleNamespace(run=SimpleNamespace(folder=tmp_path / "now", home=SimpleNamespace(runs=tmp_path)))

@@ -22,17 +22,17 @@ from tasks.config.space import FloatRange
 from tasks.config.task import TASKS
 from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Lost, Refused, UserError
+from tasks.runner import identities
+from tasks.runner.attempt import Attempt
+from tasks.runner.signals import Signals
+from tasks.runner.trials import TrialAttempt, run_trial
 from tasks.runs.home import Home
 from tasks.runs.runs import opened as opened_run
 from tasks.runs.trials import open_trial, trials_of
-from tasks.stage import identities
-from tasks.stage.attempt import Attempt
-from tasks.stage.signals import Signals
-from tasks.stage.trials import TrialAttempt, run_trial
-from tasks.tuning import study as studies
-from tasks.tuning.judging import Judge
-from tasks.tuning.study import Study
-from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of
+from tasks.search import study as studies
+from tasks.search.judging import Judge
+from tasks.search.study import Study
+from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of
 
 RATE = {"kind": "float", "low": 1e-4, "high": 0.1, "log": True}
 SPACE: dict[str, Any] = {

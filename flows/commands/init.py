@@ -11,7 +11,7 @@ from flows.reply import AsJson, replying
 from tasks.errors import Refused, one_line
 
 if TYPE_CHECKING:
-    from tasks.data.guess import Guess
+    from tasks.guess import Guess
 
 
 def init(
@@ -34,7 +34,7 @@ def init(
     """
     with replying("init", as_json) as reply:
         from flows.preset_text import description, preset_of
-        from tasks.data.guess import Choices, guess_source
+        from tasks.guess import Choices, guess_source
 
         guess = guess_source(path, Choices(suffix, label, key, table))
         preset = Path(f"{guess.name}.yaml")
@@ -58,7 +58,7 @@ def init(
 
 
 def _rules_of(guess: Guess) -> str:
-    from tasks.data.guess.schema import schema_of
+    from tasks.guess.schema import schema_of
 
     if not guess.sample:
         raise Refused("--schema", guess.description, "rules are of a table's columns", "leave it out")

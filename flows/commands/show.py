@@ -187,7 +187,7 @@ def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | Non
 
 def _trials(run: Run) -> dict[str, Any]:
     """Return the table of a tuning's trials; empty for another run."""
-    from tasks.tuning.table import read
+    from tasks.search.table import read
 
     table = read(run.folder)
     return {} if table is None else {"tuning": asdict(table)}
@@ -203,7 +203,7 @@ def _judged(run: Run) -> dict[str, Any]:
 
 def _trial_lines(run: Run) -> Iterator[str]:
     from tasks.display.words import describe_search, describe_trial
-    from tasks.tuning.table import read
+    from tasks.search.table import read
 
     if (table := read(run.folder)) is None:
         return

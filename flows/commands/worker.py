@@ -52,8 +52,8 @@ def worker(
 def serve(reply: Reply, place: Place, config: Config, home: Home) -> None:
     """Serve the host that runs the flow until its run has ended; fail or stop as the run does."""
     from tasks.display import terminal
-    from tasks.stage import hosts
-    from tasks.stage.signals import Signals
+    from tasks.runner import hosts
+    from tasks.runner.signals import Signals
 
     home.make()
     signals = Signals()

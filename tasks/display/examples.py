@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tasks.artifacts import Artifact
-from tasks.data import open_snapshot
-from tasks.data.features import EPOCH, MICROSECOND, NO_TIME, Feature
-from tasks.data.reading import RecordsReader
 from tasks.errors import Refused
+from tasks.feed import open_snapshot
+from tasks.records.reading import RecordsReader
+from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
 
 CHARACTERS = 300
 """Characters of a text that are shown."""
@@ -114,7 +114,7 @@ class Texts:
     def decoded(self, name: str, tokens: NDArray[Any]) -> str:
         """Return the text of tokens; ids where it cannot be had."""
         if name not in self._transforms:  # of a language model
-            from tasks.data.text import Codec
+            from tasks.snapshots.text import Codec
 
             return Codec.open(self._folder).decode(tokens).decode(errors="replace")
         state, ids = self._transforms[name], (tokens[tokens > 0].astype(np.int64) - 1).tolist()

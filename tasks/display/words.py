@@ -10,8 +10,8 @@ from tasks.artifacts import Artifact, Release
 from tasks.config import Config
 from tasks.config.task import CONSTANT, TASKS
 from tasks.display.numbers import kilobytes, seconds
+from tasks.search.table import COMPLETE, STATES, Table, Trial
 from tasks.training.seeds import choice_of
-from tasks.tuning.table import COMPLETE, STATES, Table, Trial
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.reading import RecordsReader
-from tasks.data.text import BYTES, text_columns
 from tasks.evaluation.units import Floats
+from tasks.records.reading import RecordsReader
+from tasks.snapshots.text import BYTES, text_columns
 
 Counts = NDArray[np.int64]
 """How often each byte follows each other, int64 [256, 256]: the byte before, the byte."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.config import EvaluateConfig
-from tasks.data.features import Feature
-from tasks.data.rules import COMPARED, DTYPES
 from tasks.errors import Refused
+from tasks.records.rules import COMPARED, DTYPES
+from tasks.sources.features import Feature
 
 Masks = dict[str, npt.NDArray[np.bool_]]
 """The examples of each slice, bool [N] by name."""

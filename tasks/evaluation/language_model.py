@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
-from tasks.data.text import Codec
 from tasks.errors import Failed
 from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Kept, quarters
@@ -30,6 +29,7 @@ from tasks.evaluation.thresholds import USUAL, Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.models.features import TOKENS, input_arrays, output_size
 from tasks.models.forward import Call
+from tasks.snapshots.text import Codec
 
 MAX_LOGITS = 1 << 18
 """Logits whose exponentials are computed at once, so that they fit into the processor's cache."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tasks.config import EvaluateConfig
-from tasks.data.user_code import deciding, files_of
+from tasks.environment.user_code import deciding, files_of
 
 FIELD = "evaluate.own_metrics"
 

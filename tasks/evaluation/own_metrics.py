@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
-from tasks.data.reader.function import imported
-from tasks.data.user_code import raised_at
+from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.own_files import FIELD
 from tasks.evaluation.units import Floats, Units
+from tasks.reader.function import imported
 
 MEAN = Means(lambda values: values, mean, lowest=-inf)
 """Of what an own metric returns for each example."""

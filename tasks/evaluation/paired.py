@@ -16,15 +16,15 @@ from scipy import stats
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, TARGET
-from tasks.data.order import splitmix64
-from tasks.data.sources.row_hashes import hashes_of
-from tasks.data.split import Hashes
+from tasks.draws import splitmix64
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
 from tasks.evaluation.judging import Judge, contributions_of, examples_of, make_judge, metric_of
 from tasks.evaluation.metrics import Means, Metric
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.units import Floats, Units, at, gathered
+from tasks.sources.hashes import Hashes
+from tasks.sources.row_hashes import hashes_of
 
 Mask = npt.NDArray[np.bool_]
 

@@ -16,9 +16,6 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.probes import IMAGE, NUMBERS, AnyProbe
-from tasks.data.reader import Reader, Unusable
-from tasks.data.reading import RecordsReader
-from tasks.data.transforms.columns import typed
 from tasks.errors import Failed, Refused
 from tasks.evaluation.intervals import difference
 from tasks.evaluation.judging import Judge, Kept, contributions_of, metric_of, run_model
@@ -26,6 +23,9 @@ from tasks.evaluation.probes import FIELD, KINDS, Change, changed_by, column_kin
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.features import Arrays, model_inputs
 from tasks.models.forward import Call, Examples
+from tasks.reader import Reader, Unusable
+from tasks.records.reading import RecordsReader
+from tasks.snapshots.transforms.columns import typed
 
 SEED = 0
 

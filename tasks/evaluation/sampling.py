@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tasks.data.text import Codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
+from tasks.snapshots.text import Codec
 
 SEED = 0
 

@@ -11,8 +11,6 @@ import numpy as np
 import polars as pl
 
 from tasks.config import EvaluateConfig
-from tasks.data.features import Feature
-from tasks.data.reading import RecordsReader
 from tasks.errors import Failed, Refused
 from tasks.evaluation import columns, fairness, worst_slices
 from tasks.evaluation.columns import Masks
@@ -23,6 +21,8 @@ from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.thresholds import USUAL
 from tasks.evaluation.units import Floats, at
+from tasks.records.reading import RecordsReader
+from tasks.sources.features import Feature
 
 NUMBER = ".example"
 """The column with the number of a row's example."""

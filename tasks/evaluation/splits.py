@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.data import open_snapshot
-from tasks.data.features import Feature, of_role
-from tasks.data.reader import Values
-from tasks.data.reading import RecordsReader
-from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
 from tasks.evaluation.bigrams import Counts, fitted_on
+from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS
+from tasks.reader import Values
+from tasks.records.reading import RecordsReader
+from tasks.snapshots.transforms.columns import typed
+from tasks.sources.features import Feature, of_role
 
 TRAIN = "train"
 
@@ -94,7 +94,8 @@ class SnapshotSplit(Split):
 
     def documents(self) -> Documents:
         """Return the files as they are in the records."""
-        from tasks.data.text import Codec, document_of_targets, scored_bytes, text_columns
+        from tasks.feed.snapshot_reader import document_of_targets
+        from tasks.snapshots.text import Codec, scored_bytes, text_columns
 
         reader = self._records
         columns = text_columns(reader, self._prompt)
@@ -108,7 +109,7 @@ class SnapshotSplit(Split):
 
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Return columns of the records behind the examples: of each row its (first) record, of texts the files."""
-        from tasks.data.tables import frame_of
+        from tasks.records.tables import frame_of
 
         tables = self._records.tables(self.name, list(names))
         frame = pl.concat(frame_of(table, self._records.features) for table in tables)
@@ -175,7 +176,7 @@ def groups_of(records: RecordsReader, split: str) -> list[Any] | None:
     [name, *_] = [*of_role(records.features, "group"), ""]
     if not name:
         return None
-    from tasks.data.tables import frame_of  # imports TensorFlow, which the process of a flow does without
+    from tasks.records.tables import frame_of  # imports TensorFlow, which the process of a flow does without
 
     tables = records.tables(split, [name])
     return [group for table in tables for group in frame_of(table, records.features)[name].to_list()]

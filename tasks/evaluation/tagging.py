@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, UNTAGGED
-from tasks.data.snapshots.tags import CUT as OF_CUT
-from tasks.data.snapshots.tags import padded_tags
 from tasks.errors import Failed
 from tasks.evaluation import pictures
 from tasks.evaluation.classification import by_class
@@ -32,6 +30,8 @@ from tasks.evaluation.thresholds import USUAL, Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.models.features import classes, input_arrays
 from tasks.models.forward import Call
+from tasks.snapshots.tags import CUT as OF_CUT
+from tasks.snapshots.tags import padded_tags
 
 Tags = npt.NDArray[np.int32]
 

@@ -17,13 +17,13 @@ import polars as pl
 from scipy import sparse
 from scipy.special import ndtri
 
-from tasks.data.features import Feature
 from tasks.evaluation import MIN_EXAMPLES, multiple_testing
 from tasks.evaluation.columns import Masks, conditional, of_column
 from tasks.evaluation.intervals import LEVEL, interval_of
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.multiple_testing import OVER_UNITS, PERMUTED, Tested
 from tasks.evaluation.units import Floats, Units, at
+from tasks.sources.features import Feature
 
 SHOWN = 5
 """Slices that are shown with `evaluate.find_slices: true`."""

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.config import ExportConfig
 from tasks.config.task import TARGET, TASKS
-from tasks.data import open_snapshot
 from tasks.environment import accelerators
 from tasks.errors import Failed
 from tasks.evaluation import decisions
@@ -31,6 +30,7 @@ from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import DECISION, TASK, read_transform, usual_task
 from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
+from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import architecture, load, weights_sha256

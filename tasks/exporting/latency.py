@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Snapshot, Variant
-from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.exporting import LITERT, footprint, format_of
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.energy import ABSENT, Energy
 from tasks.exporting.run import open_variant
+from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, Arrays, input_arrays
 from tasks.models.forward import Call, Examples
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.data.reader import Reader, Unusable
 from tasks.errors import Failed
 from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.language_model import METRICS
@@ -21,6 +20,7 @@ from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import Call
+from tasks.reader import Reader, Unusable
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Records
-from tasks.data.reader import DESCRIPTION
-from tasks.data.reader.cast import CATEGORY_BYTES
-from tasks.data.reader.values import BLANKS, LARGEST, NUMBER, WHOLE
-from tasks.data.reading import RecordsReader
-from tasks.data.transforms import formula, graph
-from tasks.data.transforms.columns import typed
-from tasks.data.transforms.graphs import Graph, nearest_float32
+from tasks.reader import DESCRIPTION
+from tasks.reader.cast import CATEGORY_BYTES
+from tasks.reader.values import BLANKS, LARGEST, NUMBER, WHOLE
+from tasks.records.reading import RecordsReader
+from tasks.snapshots.transforms import formula, graph
+from tasks.snapshots.transforms.columns import typed
+from tasks.snapshots.transforms.graphs import Graph, nearest_float32
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -35,7 +35,7 @@ class RawKind:
     missing: str
     """Describes a missing value."""
     typed: Callable[[Sequence[RawColumn], tf.Tensor], tf.Tensor]
-    """Returns what `tasks.data.transforms.graphs.Graph` takes, of columns as a tensor [n, columns, *shape]."""
+    """Returns what `tasks.snapshots.transforms.graphs.Graph` takes, of columns as a tensor [n, columns, *shape]."""
     together: str
     """The name of the input of all its columns, in a wide table."""
     unit: str = ""
@@ -183,7 +183,7 @@ class Preprocess:
         return tensor if len(indices) == len(first.columns) else tf.gather(tensor, indices, axis=1)
 
     def _typed(self, columns: Sequence[RawColumn], tensors: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the typed values of raw columns of one kind, as `tasks.data.reader.cast.column` does of each."""
+        """Return the typed values of raw columns of one kind, as `tasks.reader.cast.column` does of each."""
         import tensorflow as tf
 
         kind, raw = RAW_KINDS[columns[0].kind], self._raw(columns, tensors)

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
-from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import packing
-from tasks.data.text import scored, scored_bytes
 from tasks.evaluation.judging import Judge, make_judge, run_model
 from tasks.evaluation.splits import Documents, Split, groups_of, queries_of
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
+from tasks.records.reading import RecordsReader
+from tasks.snapshots import packing
+from tasks.snapshots.text import scored, scored_bytes
 
 EVALUATE_CONFIG = EvaluateConfig()
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.data.sources.columns import header_names
-from tasks.data.sources.streams import Stream, is_single_byte, open_stream
 from tasks.errors import Failed
+from tasks.sources.columns import header_names
+from tasks.sources.streams import Stream, is_single_byte, open_stream
 
 DELIMITERS = ",;\t|"
 """What may be between cells where the model was trained on no CSV file: the first with which all columns are there."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from tasks.data.sources.streams import compression_of
 from tasks.errors import Failed
 from tasks.exporting import raw_csv
+from tasks.sources.streams import compression_of
 
 Row = dict[str, Any]
 

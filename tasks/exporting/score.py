@@ -10,12 +10,6 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, TARGET, TASKS
-from tasks.data.features import KEY, Feature, of_role
-from tasks.data.reader import Reader, Unusable
-from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import tags
-from tasks.data.text import text_columns
-from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import intervals
@@ -24,6 +18,12 @@ from tasks.evaluation.splits import Split, groups_of
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
+from tasks.reader import Reader, Unusable
+from tasks.records.reading import RecordsReader
+from tasks.snapshots import tags
+from tasks.snapshots.text import text_columns
+from tasks.snapshots.transforms.columns import typed
+from tasks.sources.features import KEY, Feature, of_role
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.data.reader import DESCRIPTION
-from tasks.data.text import LAYOUT, Codec
 from tasks.errors import Failed
 from tasks.models.features import TOKENS
+from tasks.reader import DESCRIPTION
+from tasks.snapshots.text import LAYOUT, Codec
 
 TASK = "task.json"
 """Task, loss and target names, of models whose task the kind of transform does not say."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tasks.config import ImportedModel, ModelConfig
 from tasks.config.stored import Derived
-from tasks.data.user_code import files_of, packages_of
+from tasks.environment.user_code import files_of, packages_of
 from tasks.models.keras_archive import CONFIG, architecture_of
 
 BROUGHT_VERSION = 4

@@ -20,11 +20,11 @@ from keras.src.random import seed_generator
 
 from tasks.config import ImportedModel
 from tasks.config.task import LABEL, TASKS
-from tasks.data.reader.function import imported
-from tasks.data.user_code import raised_at
+from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
 from tasks.models.features import TOKENS, Input, classes, model_inputs, targets
 from tasks.models.layers import layer_seed
+from tasks.reader.function import imported
 
 NAMES = "object_name_uids"
 """Keras' counters of names, which number unnamed layers by process."""

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tasks.data.pipeline import SnapshotReader
-from tasks.data.split import Hashes
+from tasks.feed.snapshot_reader import SnapshotReader
+from tasks.sources.hashes import Hashes
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 

@@ -12,8 +12,8 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from tasks.config.augment import IMAGE, SOUND, AugmentConfig
-from tasks.data import open_snapshot
-from tasks.data.augment import Augmenter, kinds_of
+from tasks.feed import open_snapshot
+from tasks.feed.augment import Augmenter, kinds_of
 from tasks.pages.facts import Facts
 from tasks.pages.judgement import data_uri
 

@@ -17,9 +17,9 @@ from tasks.evaluation import MIN_EXAMPLES
 from tasks.models.usage import USES
 from tasks.runs import judgement
 from tasks.runs.runs import Run, find_runs
+from tasks.search.table import Table
+from tasks.search.table import read as read_table
 from tasks.training.seeds import Choice, choice_of
-from tasks.tuning.table import Table
-from tasks.tuning.table import read as read_table
 
 STAGES = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
 """In the order of the DAG, which the JSON object in run.json does not keep."""

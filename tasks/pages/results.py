@@ -15,13 +15,13 @@ import numpy as np
 from tasks.artifacts import Artifact
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
-from tasks.data.reading import RecordsReader
 from tasks.display.numbers import figure, kilobytes
 from tasks.display.words import interval
 from tasks.errors import Failed
 from tasks.evaluation import MIN_EXAMPLES, paired, too_few
 from tasks.evaluation.units import count as units_of
 from tasks.pages.facts import Facts
+from tasks.records.reading import RecordsReader
 
 SPLITS = ("test", "validation")
 

@@ -10,8 +10,8 @@ from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.judgement import FILE, SEARCH
 from tasks.runs.runs import Run
+from tasks.search import table
 from tasks.store.files import write
-from tasks.tuning import table
 
 TEMPLATE = "run_page.html.j2"
 

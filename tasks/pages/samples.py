@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.task import UNTAGGED
-from tasks.data import open_snapshot
 from tasks.display.examples import Texts
+from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.pages import seeds
 from tasks.pages.batch import picture

@@ -11,7 +11,7 @@ from tasks.display.numbers import figure, seconds
 from tasks.display.words import plain
 from tasks.pages.curves import Curve, draw
 from tasks.pages.facts import Facts
-from tasks.tuning.table import COMPLETE, Table, Trial
+from tasks.search.table import COMPLETE, Table, Trial
 
 MOST = 200
 """Trials that the table and the parallel coordinates show, at most: the best ones."""

@@ -50,7 +50,7 @@ PRELOADED = (
     "keras",
     "sklearn.metrics",
     "tasks.artifacts",
-    "tasks.data",
+    "tasks.feed",
     "tasks.models",
     CHILD,
 )

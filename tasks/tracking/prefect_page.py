@@ -28,8 +28,8 @@ from tasks.artifacts import Artifact
 from tasks.display import seeds, terminal
 from tasks.display.words import describe
 from tasks.runs.runs import Run
+from tasks.search.table import Table
 from tasks.training.seeds import choice_of
-from tasks.tuning.table import Table
 
 Report = Callable[[int, int, str, dict[str, Any]], None]
 

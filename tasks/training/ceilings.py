@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config import Config, TrainConfig
 from tasks.config.augment import AugmentConfig
 from tasks.config.strategy import OneDevice
-from tasks.data import open_snapshot, snapshots
-from tasks.data.augment import Augmenter
-from tasks.data.batches import BatchReader
-from tasks.data.orders import Order
-from tasks.data.reading import RecordsReader
-from tasks.data.sources import open_source
+from tasks.feed import open_snapshot
+from tasks.feed.augment import Augmenter
+from tasks.feed.batches import BatchReader
+from tasks.feed.orders import Order
+from tasks.records.reading import RecordsReader
+from tasks.sources import open_source
 from tasks.training import engines
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
 
 if TYPE_CHECKING:
-    from tasks.data.pipeline import SnapshotReader
+    from tasks.feed.snapshot_reader import SnapshotReader
     from tasks.processes.workbench import Workbench
 
 SECONDS = 1.0

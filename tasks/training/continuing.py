@@ -6,8 +6,8 @@ from typing import Any
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import TrainConfig, identity
-from tasks.data.order import steps_of
 from tasks.errors import Refused
+from tasks.feed.order import steps_of
 from tasks.training.seeds import choice_of
 
 FIELD = "train.continue_from"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tasks.artifacts import Snapshot
-from tasks.data.pipeline import SnapshotReader
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.plan import Plan
 
 MOST = 4

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tasks.config.augment import AugmentConfig
-from tasks.data.augment import Augmenter
-from tasks.data.pipeline import SnapshotReader
+from tasks.feed.augment import Augmenter
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines import Arrays
 from tasks.training.plan import Plan
 

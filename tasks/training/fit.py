@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
 from tasks.config.roles import SIDECAR
-from tasks.data import open_snapshot
 from tasks.errors import Stopped
+from tasks.feed import open_snapshot
 from tasks.training import engines
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
@@ -42,8 +42,8 @@ from tasks.training.starting import begin, usage_before
 if TYPE_CHECKING:
     import keras
 
-    from tasks.data.batches import BatchReader
-    from tasks.data.pipeline import SnapshotReader
+    from tasks.feed.batches import BatchReader
+    from tasks.feed.snapshot_reader import SnapshotReader
     from tasks.processes.workbench import Workbench
     from tasks.store.staging import Staging
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.arrays import row_bytes
-from tasks.data.order import EpochOrder, batch_rows, splitmix64
-from tasks.data.orders import ORDERS, Ordered
-from tasks.data.pipeline import SnapshotReader
+from tasks.draws import splitmix64
+from tasks.feed.order import EpochOrder, batch_rows
+from tasks.feed.orders import ORDERS, Ordered
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.features import TOKENS
+from tasks.records.arrays import row_bytes
 
 SPAN = 1000
 """Steps of a span, which is a line of the ledger."""

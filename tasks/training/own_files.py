@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tasks.config import TrainConfig
 from tasks.config.fine_tune import InitConfig
-from tasks.data.user_code import deciding, files_of
+from tasks.environment.user_code import deciding, files_of
 from tasks.errors import Refused
 
 FIELD = "train.init"

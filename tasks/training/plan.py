@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tasks.config.base import Conflict
 from tasks.config.schedule import ScheduleConfig
 from tasks.config.train import TrainConfig
-from tasks.data.order import steps_of
-from tasks.data.orders import Order
 from tasks.errors import Refused
+from tasks.feed.order import steps_of
+from tasks.feed.orders import Order
 
 
 @dataclass

@@ -16,7 +16,7 @@ from tasks.training.engines import Arrays
 if TYPE_CHECKING:
     import keras
 
-    from tasks.data.pipeline import SnapshotReader
+    from tasks.feed.snapshot_reader import SnapshotReader
 
 STEPS, ROWS = 2, 4
 RATE = 0.01

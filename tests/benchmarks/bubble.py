@@ -33,7 +33,7 @@ SLEEP = 0.02
 
 def computing(bench: Workbench, folder: Path, strategy: Any, accumulate: int, micro_batches: int) -> float:
     """Return seconds of a step of a multi-layer perceptron."""
-    from tasks.data import open_snapshot
+    from tasks.feed import open_snapshot
     from tasks.training import engines
     from tasks.training.group import Cluster
     from tasks.training.plan import make_plan

@@ -31,9 +31,9 @@ from tasks.compression import variants
 from tasks.compression.forms import Form, compressed
 from tasks.compression.int8_dynamic import int8
 from tasks.config import CompressConfig, EvaluateConfig, TransformerModel
-from tasks.data import open_snapshot
 from tasks.exporting import format_of
 from tasks.exporting.litert import LiteRT
+from tasks.feed import open_snapshot
 from tasks.models import build, functions
 from tasks.models.keras_file import load
 from tasks.processes import threads

@@ -27,7 +27,7 @@ def rss():
 
 TEXTS = """
 from tasks.config import TextFilesSource
-from tasks.data.sources import open_source
+from tasks.sources import open_source
 (folder / "texts").mkdir()
 for number in range(size):
     (folder / f"texts/{number:05d}.txt").write_text(f"line {number}\\nand another\\n")
@@ -97,7 +97,7 @@ seconds = (rss() - before) / 2**20
 
 BLOCKS = """
 import numpy as np
-from tasks.data.block_order import permutation_in_blocks
+from tasks.feed.block_order import permutation_in_blocks
 seconds = []
 for step in range(9):
     begun = time.perf_counter()

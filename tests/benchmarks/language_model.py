@@ -39,7 +39,7 @@ def steps(home: Path) -> None:
     import tensorflow as tf
 
     from tasks.config.load import load
-    from tasks.data import open_snapshot
+    from tasks.feed import open_snapshot
     from tasks.models import build
     from tasks.processes import threads
     from tasks.training import engines

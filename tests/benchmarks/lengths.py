@@ -18,7 +18,7 @@ import tensorflow as tf
 from tasks.config import EncoderModel, TrainConfig
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
-from tasks.data import open_snapshot
+from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.processes import threads
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine

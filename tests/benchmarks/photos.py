@@ -26,8 +26,8 @@ import psutil
 from PIL import Image
 
 from tasks.config import ImageFolderSource, RecordsConfig
-from tasks.data import records
 from tasks.processes.workbench import Workbench
+from tasks.records import conversion
 from tasks.store.staging import Staging
 from tests.benchmarks.pairs import compare
 
@@ -69,7 +69,7 @@ def convert(source: ImageFolderSource, config: RecordsConfig, root: Path) -> Non
     nothing = lambda *_, **__: None  # noqa: E731
     threads = len(psutil.Process().cpu_affinity())
     bench = Workbench(Staging(root, lock, 1), None, nothing, nothing, lambda: 0, threads=threads)  # type: ignore[arg-type]
-    records.build(bench, source, config)
+    conversion.build(bench, source, config)
 
 
 def by_tfds(folder: Path, root: Path, read: Callable[[Path], Any]) -> None:

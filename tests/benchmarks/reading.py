@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tasks.data import open_snapshot
-from tasks.data.pipeline import SnapshotReader
+from tasks.feed import open_snapshot
+from tasks.feed.snapshot_reader import SnapshotReader
 from tests.benchmarks.pairs import compare
 
 ROWS, WIDTH, BATCH = 40_000, 1024, 64
@@ -69,7 +69,7 @@ def main() -> None:
         held = np.array(snapshot.arrays("train")["tokens"])
 
         def in_memory() -> None:
-            from tasks.data.order import batch_rows
+            from tasks.feed.order import batch_rows
 
             for step in range(0, STEPS, 8):
                 rows, _ = batch_rows(step, BATCH, ROWS, 1, steps=8)

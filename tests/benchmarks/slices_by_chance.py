@@ -15,11 +15,11 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from tasks.data.features import Feature
 from tasks.evaluation import fairness, worst_slices
 from tasks.evaluation.fairness import Rate
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.units import Floats
+from tasks.sources.features import Feature
 
 Random = np.random.Generator
 Units = np.ndarray | None

@@ -22,7 +22,7 @@ import tensorflow as tf
 from tasks.config import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TrainConfig, TransformerModel
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
-from tasks.data import open_snapshot
+from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.processes import threads
 from tasks.training import engines

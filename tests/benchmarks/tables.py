@@ -58,8 +58,8 @@ def write(folder: Path, count: int) -> None:
 def convert(path: Path, root: Path) -> None:
     """Convert a file as `millrace run dataset` does, on all cores."""
     from tasks.config import CsvSource, ParquetSource, RecordsConfig
-    from tasks.data import records
     from tasks.processes.workbench import Workbench
+    from tasks.records import conversion as records
     from tasks.store.staging import Staging
 
     shutil.rmtree(root, ignore_errors=True)
@@ -222,7 +222,7 @@ def reading(folder: Path) -> None:
     """Print rows per second of batches of 1024 in random order."""
     import tensorflow as tf
 
-    from tasks.data.pipeline import SnapshotReader
+    from tasks.feed.snapshot_reader import SnapshotReader
 
     count, batch = 300_000, 1024
     table = columns(count)

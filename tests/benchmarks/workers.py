@@ -36,7 +36,7 @@ def config_of(strategy: Any) -> TrainConfig:
 
 def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, reduced: bool) -> float:
     """Return seconds of a step; without `reduced` the gradients of the workers are not added up."""
-    from tasks.data import open_snapshot
+    from tasks.feed import open_snapshot
     from tasks.training import engines
     from tasks.training.engines.tensorflow.step import Step
     from tasks.training.group import Cluster
@@ -55,7 +55,7 @@ def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, r
 
 def shares_of(bench: Workbench, folder: Path, units: int) -> float:
     """Return the share of a step that adds up gradients, waiting for the other worker included."""
-    from tasks.data import open_snapshot
+    from tasks.feed import open_snapshot
     from tasks.training import engines
     from tasks.training.group import Cluster
     from tasks.training.plan import make_plan

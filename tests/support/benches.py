@@ -12,9 +12,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tasks.artifacts import Artifact
-from tasks.data.features import Feature
-from tasks.data.sources import Bad, Piece, Rows, Source
 from tasks.processes.workbench import Outcome, Workbench
+from tasks.sources import Bad, Piece, Rows, Source
+from tasks.sources.features import Feature
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 

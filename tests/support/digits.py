@@ -16,7 +16,7 @@ from tests.support.homes import CommandHome, kept_home
 class Digits:
     """The artifacts, which are not to be changed."""
 
-    records: Records
+    conversion: Records
     snapshot: Snapshot
     model: Model
 
@@ -25,14 +25,16 @@ def made(root: Path) -> Digits:
     """Make them in a folder."""
     import keras
 
+    from tasks import snapshots
     from tasks.config import ConvnetModel, ImageSnapshot, RecordsConfig, SklearnSource
-    from tasks.data import open_snapshot, records, snapshots
+    from tasks.feed import open_snapshot
     from tasks.models import build
     from tasks.models.keras_file import save
+    from tasks.records import conversion
 
     bench = workbench(root / "records")
     splits = {"train": 0.6, "validation": 0.1, "test": 0.3}
-    converted = published(Records, bench, records.build(bench, SklearnSource(), RecordsConfig(splits=splits)))
+    converted = published(Records, bench, conversion.build(bench, SklearnSource(), RecordsConfig(splits=splits)))
     bench = workbench(root / "snapshot")
     layout = ImageSnapshot(height=8, width=8, channels=1, shards=2)
     snapshot = published(Snapshot, bench, snapshots.build(bench, converted, layout))

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.config.transform import Bucketize, Quantile, Standardise, Tokens, TransformConfig, Vocabulary, Words
-from tasks.data import text
-from tasks.data.features import Feature
-from tasks.data.transforms import Fitted, fit
+from tasks.snapshots import text
+from tasks.snapshots.transforms import Fitted, fit
+from tasks.sources.features import Feature
 
 RANDOM = random.Random(7)
 LETTERS = "abcdefghijklmnopqrstuvwxyzäöüßéàфыж漢字"

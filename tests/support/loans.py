@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config import MlpModel, RecordsConfig, TableSnapshot
-from tasks.data import open_snapshot, records, snapshots
-from tasks.data.features import Feature
-from tasks.data.sources import Piece, Rows, Source
+from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.models.keras_file import save
+from tasks.records import conversion
+from tasks.sources import Piece, Rows, Source
+from tasks.sources.features import Feature
 
 ROWS = 2400
 COUNTRIES = ("DE", "FR", "IT")
@@ -65,7 +67,7 @@ class Loans(Source):
 class Made:
     """Records, snapshot and a model that was fitted for a second."""
 
-    records: Records
+    conversion: Records
     snapshot: Snapshot
     model: Model
 
@@ -75,7 +77,7 @@ def make(root: Path, workbench: Callable[[Path], Any], publish: Any) -> Made:
     import keras
 
     bench = workbench(root / "records")
-    made = publish(Records, bench, records.convert(bench, "loans", Loans(), RecordsConfig(splits=SPLITS)))
+    made = publish(Records, bench, conversion.convert(bench, "loans", Loans(), RecordsConfig(splits=SPLITS)))
     bench = workbench(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TableSnapshot()))
     config, features = MlpModel(units=(8,), dropout=0.0), snapshot.manifest["features"]

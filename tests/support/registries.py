@@ -18,10 +18,10 @@ from tasks.evaluation.gates import Beside, Champion
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.paired import Change
 from tasks.registry import registry
+from tasks.runner import releasing
 from tasks.runs.audit import Audit, Decision
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
-from tasks.stage import releasing
 from tasks.store.files import pretty, write
 from tasks.tracking.runs import connect
 from tests.support import versions

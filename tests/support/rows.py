@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.config.sources import AnySource
-from tasks.data.sources import Source, open_source
+from tasks.sources import Source, open_source
 
 
 @dataclass

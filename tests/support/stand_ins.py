@@ -10,7 +10,7 @@ import numpy as np
 
 from tasks.evaluation.metrics import Share
 from tasks.evaluation.paired import Contributions
-from tasks.tuning.table import COMPLETE, Trial
+from tasks.search.table import COMPLETE, Trial
 
 SHARE = Share(lambda values: values)
 

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from tasks.config import MlpModel, TableSnapshot
 from tasks.config.transform import TransformConfig
-from tasks.data.features import Feature
-from tasks.data.reader import Reader, cast
-from tasks.data.snapshots import table
-from tasks.data.sources.row_hashes import hashes_of
-from tasks.data.transforms import Fitted
 from tasks.exporting import saved_model
 from tasks.exporting.preprocess import in_graph
 from tasks.models import build as build_model
 from tasks.processes.workbench import Outcome, Workbench
+from tasks.reader import Reader, cast
+from tasks.snapshots import table
+from tasks.snapshots.transforms import Fitted
+from tasks.sources.features import Feature
+from tasks.sources.row_hashes import hashes_of
 from tasks.store.staging import Staging
 
 FOLDER = Path()
@@ -100,7 +100,7 @@ def applied(fitted: Fitted, values: Any) -> np.ndarray:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in fitted.files.items():
             (Path(folder) / name).write_bytes(content)
-        load = import_module(f"tasks.data.reader.{fitted.state['kind']}").load
+        load = import_module(f"tasks.reader.{fitted.state['kind']}").load
         result: np.ndarray = load(json.loads(json.dumps(fitted.state)), Path(folder))(values)
     return result
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tasks import snapshots
 from tasks.artifacts import Outcome
 from tasks.config import MlpModel, TrainConfig
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig
-from tasks.data import snapshots
-from tasks.data.sources.row_hashes import hashes_of
 from tasks.processes.workbench import Workbench
+from tasks.sources.row_hashes import hashes_of
 from tasks.training.ledger import LEDGER
 
 STEPS = 7

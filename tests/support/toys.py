@@ -15,8 +15,8 @@ from tasks.artifacts import Outcome
 from tasks.config import TrainConfig
 from tasks.config.schedule import Linear
 from tasks.config.train import CheckpointConfig
-from tasks.data.order import batch_rows
 from tasks.errors import Lost, Stopped
+from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tasks import snapshots
 from tasks.artifacts import Artifact, Export, Outcome, Records, Report, Snapshot
 from tasks.config.task import TASKS
-from tasks.data import snapshots
-from tasks.data.features import Feature
-from tasks.data.sources.row_hashes import hashes_of
 from tasks.models.usage import CHOSEN, TRAINED, Usage
+from tasks.sources.features import Feature
+from tasks.sources.row_hashes import hashes_of
 from tasks.store.staging import Staging
 from tasks.store.store import Store, digest_of
 

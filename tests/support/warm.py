@@ -30,7 +30,7 @@ COMMANDS = ("run", "worker", "init", "predict", "show", "list", "why", "diff", "
 
 LATER = (
     *("flows.__main__", "flows.commands", "graphviz", "pygments.formatters.html", "scipy.ndimage", "scipy.stats"),
-    *("tasks.data.snapshots", "tasks.data.sources.sklearn", "tasks.evaluation.judging", "tasks.exporting.prediction"),
+    *("tasks.snapshots", "tasks.sources.sklearn", "tasks.evaluation.judging", "tasks.exporting.prediction"),
     *("tasks.compression.int8_dynamic", "tasks.pages.results", "tasks.registry.comparison", "tasks.registry.registry"),
     *("flows.prefect_process", "prefect.flow_engine", "prefect.deployments.runner", "prefect.cli.deploy"),
 )

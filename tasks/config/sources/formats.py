@@ -16,7 +16,7 @@ FIELDS = {
     "numbers": ("decimal", "thousands", "unit", "negative", "offset"),
     "plain": (),
 }
-"""The fields of each form of cells, by its name in `tasks.data.reader.formats`; beside them `missing`."""
+"""The fields of each form of cells, by its name in `tasks.reader.formats`; beside them `missing`."""
 TYPES = {
     "dates": ("time",),
     "lists": ("words", "labels"),

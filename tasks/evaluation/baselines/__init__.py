@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from tasks.config.task import TASKS
-from tasks.data.features import of_role
 from tasks.evaluation.baselines.learned import Learned
 from tasks.evaluation.splits import TRAIN, SnapshotSplit
+from tasks.sources.features import of_role
 
 KINDS = {
     ("number", "category", "time"): "tables:Tables",

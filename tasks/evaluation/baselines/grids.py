@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tasks.data.transforms import own_array
 from tasks.evaluation.baselines import linear
 from tasks.evaluation.baselines.kind import Floats, Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.snapshots.transforms import own_array
 
 ROWS = 20_000
 """Train examples that are learned from, at most."""

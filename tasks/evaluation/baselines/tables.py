@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tasks.data.features import Feature
-from tasks.data.reader.values import NO_TIME, Values
 from tasks.evaluation.baselines.kind import SEED, Floats, Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.reader.values import NO_TIME, Values
+from tasks.sources.features import Feature
 
 ROWS = 50_000
 """Train examples that are learned from, at most."""

@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from tasks.config.task import WEIGHT
-from tasks.data.features import of_role
-from tasks.data.snapshots.tags import columns_of, padded_tags
 from tasks.evaluation.baselines.kind import evenly
 from tasks.evaluation.baselines.learned import Learned
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.snapshots.tags import columns_of, padded_tags
+from tasks.sources.features import of_role
 
 ROWS = 50_000
 """Train sequences that are counted, at most."""

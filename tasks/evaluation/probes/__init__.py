@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tasks.config.probes import ANY, IMAGE, TEXT, AnyProbe
-from tasks.data.features import Feature, of_role
-from tasks.data.reader.values import Values
 from tasks.errors import Refused
+from tasks.reader.values import Values
+from tasks.sources.features import Feature, of_role
 
 KINDS = {
     "noise": "tasks.evaluation.probes.noise",

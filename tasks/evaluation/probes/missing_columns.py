@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tasks.config.probes import MissingColumnsProbe
-from tasks.data.reader.values import NO_TIME, Values
 from tasks.evaluation.probes import Draws
+from tasks.reader.values import NO_TIME, Values
 
 EMPTY: dict[str, Any] = {"category": "", "text": "", "image": b"", "audio": b""}
 """A missing value of a column that is a list, by its kind."""

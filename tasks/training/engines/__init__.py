@@ -15,7 +15,7 @@ from tasks.training.group import Cluster, Group
 from tasks.training.meter import StepSums
 
 if TYPE_CHECKING:
-    from tasks.data.pipeline import SnapshotReader
+    from tasks.feed.snapshot_reader import SnapshotReader
     from tasks.training.plan import Plan
 
 Arrays = dict[str, NDArray[Any]]
@@ -45,7 +45,7 @@ class Compute:
 
 
 class Batches(Protocol):
-    """The batches of a split, by number: a list, or a `tasks.data.batches.BatchReader`, which reads one when asked."""
+    """The batches of a split, by number: a list, or a `tasks.feed.batches.BatchReader`, which reads one when asked."""
 
     def __len__(self) -> int: ...
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
 from tasks.config.strategy import ParameterServer
-from tasks.data.pipeline import SnapshotReader
 from tasks.environment import accelerators
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.parameter_server.serving import connect

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.config import ModelConfig, TrainConfig
 
 if TYPE_CHECKING:
-    from tasks.data.pipeline import SnapshotReader
+    from tasks.feed.snapshot_reader import SnapshotReader
     from tasks.training.engines import Engine, Scorer
     from tasks.training.group import Cluster
     from tasks.training.plan import Plan

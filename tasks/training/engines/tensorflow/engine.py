@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
-from tasks.data.pipeline import SnapshotReader
 from tasks.environment import accelerators
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import added_loss
 from tasks.models import build as build_model
 from tasks.models.segments import segments

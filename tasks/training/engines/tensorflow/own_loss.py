@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tasks.data.reader.function import imported
-from tasks.data.user_code import raised_at
+from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
+from tasks.reader.function import imported
 
 RULE = "takes targets and outputs of some examples, and returns a float loss for each prediction"
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.config.task import TASKS
-from tasks.data.pipeline import SnapshotReader
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
 from tasks.training.engines.tensorflow.own_loss import OwnLoss
 

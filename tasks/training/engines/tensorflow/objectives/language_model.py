@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.config.task import SCORED
-from tasks.data.pipeline import SnapshotReader
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, counted, cross_entropy
 
 

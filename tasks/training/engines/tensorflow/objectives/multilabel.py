@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import TrainConfig
-from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, counted
 
 

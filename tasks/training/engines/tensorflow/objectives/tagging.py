@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
-from tasks.data.pipeline import SnapshotReader
+from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Scored, classification, correct, counted
 
 

@@ -1,0 +1,119 @@
+"""Which columns may have a role: the key, the group, the split, and what is predicted."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.config.records import USUAL_NAMES
+from tasks.guess.column import FEW_CLASSES, NUMBER, Column
+from tasks.guess.predicted import is_binary
+from tasks.records.kinds import number
+
+LABELS = re.compile(
+    r"(class|cls|label|target|y|outcome|category|species|diagnosis|survived|churn|price|score|rating)", re.I
+)
+"""Names by which a column is what is predicted."""
+KEYS = re.compile(
+    r"(.*[_ ])?(id|key|uuid|index|no|nr|number|code)|(?-i:.*[a-z]I[dD])|file_?name|obs|unnamed.*|column0|"
+    r"(doc|pat|subj?|cust|case|emp|obs|rec|row|item|order|user|acct|stud)[a-z]*(id|no|nr|num|code)|"
+    r"[a-z]?id|[a-z]*id(no|nr|num)",
+    re.I,
+)
+"""Names by which a column of different values is the key."""
+IDS = re.compile(r"(.*[_ ])?(id|key|uuid)|(?-i:.*[a-z]I[dD])", re.I)
+"""Names by which values name what rows belong to, also where few of them repeat, and measure nothing."""
+GROUPS = re.compile(
+    rf"{IDS.pattern}|(.*[_ ])?(patient|subject|user|customer|client|person|case|visit|"
+    r"session|household|student|player|speaker|writer|author|site|device|machine|vehicle)(_?(id|no|nr|number|code))?",
+    re.I,
+)
+"""Names by which a column of values that repeat names what rows belong to."""
+SPLITS = re.compile(r"splits?|subset|folds?|cv|partition", re.I)
+"""Names by which a column of few values is the split, or the number of a part of a cross-validation."""
+
+FEW_GROUPS = 10
+"""Groups at least of which splits can be made."""
+REPEATED, ROWS_OF_GROUP = 1.5, 20
+"""Rows of a group on average, at least; and at most, where its name does not tell that it is one."""
+MAX_CLASSES = 1000
+
+
+def key(columns: Mapping[str, Column], label: str | None) -> str | None:
+    """Return the first column of different values that is called like a key."""
+    for name, column in columns.items():
+        if name == label:
+            continue
+        if column.unique and column.may_name and column.rows > 1 and KEYS.fullmatch(last_part(name)):
+            return name
+    return None
+
+
+def predicted(columns: Mapping[str, Column]) -> str | None:
+    """Return the column that is called like a label or target, else the last one that can be predicted."""
+
+    def fits(column: Column) -> bool:
+        if column.items and len(column.items) > 1:
+            return True
+        few = column.type == "category" and 2 <= column.distinct <= min(MAX_CLASSES, max(2, column.rows // 4))
+        return few or (column.type == "number" and column.distinct > 1)
+
+    named = [name for name in columns if is_called_label(name) and fits(columns[name])]
+    if named:
+        return named[-1]
+    last = list(columns)[-1] if columns else None
+    return last if last is not None and fits(columns[last]) else None
+
+
+def several(columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> tuple[str, ...]:
+    """Return the last columns where they are of 0 and 1, two at least, none is called like a label, and they are not
+    one class a row."""
+    names = [*itertools.takewhile(lambda name: is_binary(sample[name]), reversed([*columns]))][::-1]
+    if len(names) < 2 or any(map(is_called_label, columns)):
+        return ()
+    ones = np.sum([np.asarray(number.typed(NUMBER, sample[name], 0).values) for name in names], axis=0)
+    return () if bool((ones == 1).all()) else tuple(names)
+
+
+def group(columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> str | None:
+    """Return the first column whose values repeat and name what rows belong to, by its name or as a counter."""
+    for name, column in columns.items():
+        there = column.rows - column.missing
+        each = 1 if IDS.fullmatch(last_part(name)) else REPEATED
+        repeats = FEW_GROUPS <= column.distinct < there and each * column.distinct <= there and not column.missing
+        if repeats and column.may_name and (GROUPS.fullmatch(last_part(name)) or _counts_up(column, sample[name])):
+            return name
+    return None
+
+
+def _counts_up(column: Column, raw: pa.Array) -> bool:
+    """Return whether whole numbers count small groups of rows that follow each other: 1000, 1000, 1001, 1001, 1002."""
+    if column.type != "number" or column.distinct <= max(FEW_CLASSES, column.rows // ROWS_OF_GROUP):
+        return False
+    numbers = np.asarray(number.typed(NUMBER, raw, 0).values, np.float64)
+    steps = np.diff(numbers)
+    years = bool((numbers >= 1900).all() and (numbers <= 2100).all())
+    return not years and bool(np.isin(steps, (0, 1)).all())
+
+
+def split(columns: Mapping[str, Column]) -> str | None:
+    """Return the column whose values are splits, train among them."""
+    for name, column in columns.items():
+        values = {value.lower() for value in column.values}
+        if SPLITS.fullmatch(last_part(name)) and not column.missing and "train" in {USUAL_NAMES.get(v) for v in values}:
+            return name if len(values) > 1 and values <= USUAL_NAMES.keys() else None
+    return None
+
+
+def is_called_label(name: str) -> bool:
+    """Return whether a column has a name by which it is what is predicted."""
+    return LABELS.fullmatch(last_part(name)) is not None
+
+
+def last_part(name: str) -> str:
+    """Return the last part of the name of a nested column."""
+    return re.split(r"[/.]", name.strip())[-1]

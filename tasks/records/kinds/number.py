@@ -1,0 +1,204 @@
+"""Numbers: float32, one or an array of a fixed shape; a missing one is NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.reader.values import LARGEST, MISSING
+from tasks.records.kinds import State, Typed
+from tasks.sources.encoding import Encoded, binary_of, floats_entry
+from tasks.sources.features import Feature
+
+DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+TOGETHER = "together"
+"""Numbers that are as float32 what a smaller one is."""
+WHOLE = 2.0**53
+"""From here on not all whole numbers are float64."""
+
+Floats = NDArray[np.float32]
+
+
+def values_of(feature: Feature, values: pa.Array) -> Floats:
+    """Return values as float32 [n, size], where size is that of the shape."""
+    size = math.prod(feature.shape)
+    flat = values.flatten() if feature.shape else values
+    return np.asarray(flat.to_numpy(zero_copy_only=False), np.float32).reshape(-1, size)
+
+
+def array_of(feature: Feature, values: Floats) -> pa.Array:
+    """Return float32 [n, size] as an arrow array of the feature's type."""
+    flat = pa.array(np.ascontiguousarray(values, np.float32).ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, math.prod(feature.shape)) if feature.shape else flat
+
+
+def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
+    """Accept numbers, booleans and decimal texts, and lists of as many of them as the shape has."""
+    if not feature.shape:
+        numbers, bad = _scalars(raw)
+        exact, together = _exact(raw, numbers), pa.array(fall_together(numbers))
+        bad = {**bad, **_unfit(feature, numbers, bad)}
+        return Typed(array_of(feature, numbers.astype(np.float32)[:, None]), bad, {TOGETHER: together}, exact)
+    flat, lengths = _flattened(raw)
+    size = math.prod(feature.shape)
+    bad = {int(row): f"{lengths[row]} values, not {size}" for row in np.flatnonzero(lengths != size)}
+    numbers, unread = _scalars(flat)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    for position, reason in unread.items():
+        bad.setdefault(int(owner[position]), reason)
+    fits = np.zeros((len(lengths), size))
+    fits[lengths == size] = numbers[(lengths == size)[owner]].reshape(-1, size)
+    bad = {**_unfit(feature, fits, bad), **bad}
+    return Typed(array_of(feature, np.where(np.abs(fits) > LARGEST, 0, fits).astype(np.float32)), bad)
+
+
+def _exact(raw: pa.Array, numbers: NDArray[np.float64]) -> list[Encoded]:
+    """Return float64 numbers as bytes, and those of more digits as texts too."""
+    octets = binary_of(np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.uint8).reshape(-1, 8))
+    with np.errstate(invalid="ignore"):
+        if not (np.abs(numbers) >= WHOLE).any():
+            return [octets]
+    texts = pc.utf8_trim_whitespace(raw.cast(pa.string())) if not pa.types.is_floating(raw.type) else None
+    return [octets] if texts is None else [octets, pc.fill_null(texts, "").cast(pa.large_binary())]
+
+
+def fall_together(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which numbers are as float32 what a smaller one of them is, bool [n]; no number beyond float32 is."""
+    order = np.argsort(numbers, kind="stable")
+    with np.errstate(over="ignore"):
+        ordered, rounded = numbers[order], numbers[order].astype(np.float32)
+    differs = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(order)]
+    same = np.concatenate(([False], (rounded[1:] == rounded[:-1]) & np.isfinite(rounded[1:])))[: len(order)]
+    among = np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))  # the first row of each number
+    together = np.zeros(len(numbers), np.bool_)
+    together[order] = (differs & same)[among]
+    return together
+
+
+def _unfit(feature: Feature, numbers: NDArray[np.float64], bad: Mapping[int, str]) -> dict[int, str]:
+    """Return reasons of rows that are too large for float32, or missing where the role needs a number."""
+    rows = numbers if numbers.ndim == 2 else numbers[:, None]
+    reasons: dict[int, str] = {}
+    with np.errstate(invalid="ignore"):
+        large = np.flatnonzero((np.abs(rows) > LARGEST).any(axis=1))
+        reasons |= {int(row): f"{rows[row].tolist()} is not a finite float32" for row in large}
+        if feature.role in ("target", "weight"):
+            lacking = np.flatnonzero(np.isnan(rows).any(axis=1))
+            reasons |= {int(row): "missing" for row in lacking if int(row) not in bad}
+        if feature.role == "weight":
+            low = np.flatnonzero((rows <= 0).any(axis=1))
+            reasons |= {int(row): f"{rows[row][0]:g} is not above 0" for row in low}
+    numbers[np.abs(numbers) > LARGEST] = 0
+    return reasons
+
+
+def _scalars(raw: pa.Array) -> tuple[NDArray[np.float64], dict[int, str]]:
+    """Return float64 [n], NaN where a value is missing or bad, and the reasons of the bad ones."""
+    if pa.types.is_dictionary(raw.type):
+        raw = raw.dictionary_decode()
+    if pa.types.is_null(raw.type):
+        return np.full(len(raw), np.nan), {}
+    if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
+        return _parsed(raw)
+    if pa.types.is_boolean(raw.type):
+        raw = raw.cast(pa.int8())
+    if not (pa.types.is_integer(raw.type) or pa.types.is_floating(raw.type) or pa.types.is_decimal(raw.type)):
+        return np.full(len(raw), np.nan), dict.fromkeys(range(len(raw)), f"{raw.type} is not a number")
+    numbers = raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.array(numbers), {}
+
+
+def _parsed(raw: pa.Array) -> tuple[NDArray[np.float64], dict[int, str]]:
+    texts = pl.Series(pl.from_arrow(raw)).str.strip_chars()
+    numbers = texts.cast(pl.Float64, strict=False)
+    empty = (texts.is_null() | texts.is_in(list(MISSING))).to_numpy()
+    # Polars reads more than numbers: inf, nan, +nan.
+    values = numbers.fill_null(math.nan).to_numpy().copy()
+    odd = ~empty & ~np.isfinite(values)
+    bad = {int(row): f"{texts[int(row)]!r} is not a number" for row in np.flatnonzero(odd)}
+    values[odd | empty] = np.nan
+    return values, bad
+
+
+def _flattened(raw: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return the scalars of nested lists, and how many each row has; a missing list has none."""
+    lengths = np.ones(len(raw), np.int64)
+    first = True
+    while pa.types.is_list(raw.type) or pa.types.is_large_list(raw.type) or pa.types.is_fixed_size_list(raw.type):
+        counts = np.asarray(pc.fill_null(pc.list_value_length(raw), 0)).astype(np.int64)
+        if first:
+            lengths, first = counts, False
+        else:
+            ends = np.concatenate(([0], np.cumsum(counts)))
+            stops = np.cumsum(lengths)
+            lengths = ends[stops] - ends[stops - lengths]
+        raw = pc.list_flatten(raw)
+    if first:
+        lengths = np.ones(len(raw), np.int64)
+    return raw, lengths
+
+
+def missing(feature: Feature, values: pa.Array) -> pa.Array:
+    """Return which values are NaN; of arrays, which have one."""
+    return pa.array(np.isnan(values_of(feature, values)).any(axis=1))
+
+
+def entry(name: str, feature: Feature, values: pa.Array) -> list[Encoded]:
+    """Return a `float_list`."""
+    return floats_entry(name, values_of(feature, values))
+
+
+def state(feature: Feature, values: pa.Array, measured: Mapping[str, pa.Array]) -> State:
+    """Return count, missing, smallest, largest and mean value, and the sum of squared deviations."""
+    rows = values_of(feature, values).astype(np.float64)
+    numbers = rows[~np.isnan(rows)]
+    figures = {"rows": len(rows), "missing": int(np.isnan(rows).any(axis=1).sum()), "count": int(numbers.size)}
+    if TOGETHER in measured:
+        figures[TOGETHER] = int(pc.sum(measured[TOGETHER]).as_py() or 0)
+    if not numbers.size:
+        return {**figures, "mean": 0.0}
+    mean = float(numbers.mean())
+    extent = {"min": float(numbers.min()), "max": float(numbers.max())}
+    return {**figures, **extent, "mean": mean, "squares": float(((numbers - mean) ** 2).sum())}
+
+
+def merge(left: State, right: State) -> State:
+    """Merge means and sums of squared deviations without cancellation (Chan, Golub and LeVeque, 1979)."""
+    figures = {key: left[key] + right[key] for key in ("rows", "missing", "count", TOGETHER) if key in left}
+    if not left["count"] or not right["count"]:
+        return {**(left if left["count"] else right), **figures}
+    difference = right["mean"] - left["mean"]
+    share = right["count"] / figures["count"]
+    return {
+        **figures,
+        "min": min(left["min"], right["min"]),
+        "max": max(left["max"], right["max"]),
+        "mean": left["mean"] + difference * share,
+        "squares": left["squares"] + right["squares"] + difference * difference * left["count"] * share,
+    }
+
+
+def summary(feature: Feature, state: State) -> dict[str, Any]:
+    """Return count (of values that are there), missing, extent, mean and standard deviation."""
+    result = {"count": state["count"], "missing": state["missing"]}
+    if state.get(TOGETHER):
+        result[TOGETHER] = state[TOGETHER]
+    if state["count"]:
+        result |= {key: state[key] for key in ("min", "max", "mean")}
+        result["std"] = math.sqrt(state["squares"] / state["count"])
+    return result
+
+
+def connector(feature: Feature) -> dict[str, Any]:
+    """Describe a `Tensor`."""
+    shape = {"dimensions": [str(size) for size in feature.shape]}
+    tensor = {"shape": shape, "dtype": feature.dtype, "encoding": "none"}
+    return {"pythonClassName": "tensor_feature.Tensor", "tensor": tensor}

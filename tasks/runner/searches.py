@@ -1,0 +1,107 @@
+"""Running the search of `compress.search`: each trial is written when it ends, so that nothing is tried twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.artifacts import Variant
+from tasks.config.compress import SearchConfig
+from tasks.config.methods import Chain
+from tasks.display import terminal
+from tasks.display.numbers import kilobytes
+from tasks.errors import Failed, of_the_machine
+from tasks.runner.attempt import current
+from tasks.runner.planner import planner
+from tasks.runs.judgement import SEARCH as FILE
+from tasks.store.files import pretty, write
+from tasks.store.store import digest_of
+
+if TYPE_CHECKING:
+    from tasks.compression.searching import Space
+
+
+def search(
+    config: SearchConfig,
+    key: Mapping[str, Any],
+    space: Space,
+    make: Callable[[Chain], Variant],
+    lost: Callable[[Variant], float],
+) -> list[Chain]:
+    """Return the methods whose variants are on the front of bytes and loss on the validation split.
+
+    A trial is a function of the seed and of the trials before it; those that this home has with the same key are taken
+    as they are. While planning only these are known.
+
+    Args:
+        key: what decides the result of a trial.
+        make: makes a variant, or finds it in the store.
+        lost: measures a variant on the validation split.
+    """
+    from tasks.compression.searching import Trial, ask, on_front
+
+    digest = digest_of({**key, "seed": config.seed})
+    dry_run = planner()
+    runs = current.get().run.home.runs if dry_run is None else dry_run.store.root.parent / "runs"
+    known = max(_stored(runs, digest), key=len, default=[])
+    trials: list[Trial] = []
+    started = time.monotonic()
+    while len(trials) < config.trials:
+        number = len(trials)
+        if number < len(known):
+            trials.append(Trial(**known[number]))
+            continue
+        if dry_run is not None or (config.minutes is not None and time.monotonic() - started > 60 * config.minutes):
+            break
+        values = ask(trials, space, config.seed)
+        methods = space.chain(values)
+        trial = _again(trials, methods.name, number, values) or _tried(number, values, methods, make, lost)
+        trials.append(trial)
+        write(current.get().run.folder / FILE, pretty({"key": digest, "trials": [each.as_json() for each in trials]}))
+        found = trial.reason
+        if trial.bytes is not None:
+            found = f"{kilobytes(trial.bytes)}, loses {trial.loss:.4f} on validation"
+        terminal.say(f"  … compress  trial {number + 1} of {config.trials}: {trial.name}: {found}")
+    if dry_run is None:
+        write(current.get().run.folder / FILE, pretty({"key": digest, "trials": [each.as_json() for each in trials]}))
+        if config.minutes is not None:
+            terminal.say("  … compress  with search.minutes the trials depend on the machine's speed: not repeatable")
+    return [space.chain(trial.values) for trial in on_front(trials)]
+
+
+def _again(trials: Any, name: str, number: int, values: dict[str, str]) -> Any:
+    """Return the result of an earlier trial of the same methods under this number; None where there was none."""
+    from dataclasses import replace
+
+    found = next((trial for trial in trials if trial.name == name), None)
+    return None if found is None else replace(found, number=number, values=values)
+
+
+def _tried(
+    number: int,
+    values: dict[str, str],
+    methods: Chain,
+    make: Callable[[Chain], Variant],
+    lost: Callable[[Variant], float],
+) -> Any:
+    """Make a variant and measure it; a method that does not fit the model is a trial without a result."""
+    from tasks.compression.searching import Trial
+
+    try:
+        variant = make(methods)
+    except Failed as unfit:
+        if type(unfit) is not Failed or of_the_machine(unfit) is not None:
+            raise
+        return Trial(number, values, methods.name, reason=str(unfit))
+    return Trial(number, values, methods.name, variant.manifest["statistics"]["bytes"], lost(variant))
+
+
+def _stored(runs: Path, digest: str) -> Iterator[list[dict[str, Any]]]:
+    """Yield the trials of each run of the home with this key."""
+    for path in runs.glob(f"*/{FILE}"):
+        content = json.loads(path.read_bytes())
+        if content["key"] == digest:
+            yield content["trials"]

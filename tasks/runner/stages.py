@@ -1,0 +1,203 @@
+"""Running a stage: digest, look-up, lock, work, commit and tracking, the same for all verbs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
+
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas import State
+from prefect.states import Completed
+
+from tasks.artifacts import Artifact, Model
+from tasks.config import Config, ReleaseConfig
+from tasks.config.roles import CHIEF, Role
+from tasks.display import terminal
+from tasks.display.words import state_message
+from tasks.errors import Failed, Lost, Refused
+from tasks.runner.attempt import current, machine_errors
+from tasks.runner.identities import Identity
+from tasks.runner.planner import planner
+from tasks.store.files import write
+from tasks.store.store import Store, digest_of
+
+Kind = TypeVar("Kind", bound=Artifact)
+P = ParamSpec("P")
+Made = TypeVar("Made")
+
+RETRY_DELAYS = [5.0, 20.0]
+"""Seconds before each retry of a stage whose process or server was lost; finished pieces are kept."""
+
+
+def verb(body: Callable[P, Made]) -> Callable[P, Made]:
+    """Decorate a verb as a Prefect task with the stage's name, without Prefect's cache; the state has a message."""
+    stage = body.__name__
+
+    @functools.wraps(body)
+    def task_of(*args: P.args, **kwargs: P.kwargs) -> Any:
+        made = body(*args, **kwargs)
+        rows = current.get().run.record["stages"].get(stage, [])
+        return Completed(
+            message=state_message(made, cached=bool(rows) and all(row["cached"] for row in rows)), data=made
+        )
+
+    prefect_task: Task[P, Any] = task(
+        name=stage,
+        task_run_name=stage,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=len(RETRY_DELAYS),
+        retry_delay_seconds=RETRY_DELAYS,
+        retry_condition_fn=_may_retry,
+    )(task_of)
+
+    @functools.wraps(body)
+    def run_or_plan(*args: P.args, **kwargs: P.kwargs) -> Any:
+        dry_run = planner()
+        return prefect_task(*args, **kwargs) if dry_run is None else dry_run.call(stage, body, *args, **kwargs)
+
+    return run_or_plan
+
+
+def body_of(verb: Callable[P, Made]) -> Callable[P, Made]:
+    """Return a verb without its task, to be called within that of another verb: a task returns a state of Prefect."""
+    return inspect.unwrap(verb)
+
+
+def _may_retry(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
+    """Return whether to retry: only after `Lost`, not after a wrong config or a bad input."""
+    error = state.data
+    if isinstance(error, Lost):
+        terminal.say(f"  … {stage.name:<9} {error.field}: {error.saw}; trying again soon", style="yellow")
+    return isinstance(error, Lost)
+
+
+def run_stage(
+    stage: str,
+    kind: type[Kind],
+    identity: Identity,
+    work: str,
+    arguments: tuple[Any, ...],
+    *,
+    name: str | None = None,
+    check: Callable[[], None] = lambda: None,
+    prepare: Callable[[], None] = lambda: None,
+    keep: tuple[str, str] | None = None,
+    threads: int | None = None,
+    roles: Sequence[Role] = (CHIEF,),
+    restarts: int | None = None,
+) -> Kind:
+    """Return the artifact of an identity from the store, or make it with `work` in a compute process.
+
+    Args:
+        work: `module:function`, called as `function(bench, *arguments)` in a new process.
+        check: called first; may raise `Refused`.
+        prepare: called before the work, and not where the artifact is in the store.
+        keep: file of the artifact that is copied to the run's folder, and its name there.
+        threads: number of threads where it decides the bytes; None for that of the run.
+        roles: those of the processes that do the work together.
+        restarts: how often lost processes are started again without a new checkpoint; None: the task is retried.
+
+    Raises:
+        Failed: an error of the machine; errors raised by the work are raised again.
+    """
+    name = name or kind.kind
+    if (dry_run := planner()) is not None:
+        return cast(Kind, dry_run.plan(stage, kind, identity, name))
+    check()
+    attempt, started = current.get(), time.monotonic()
+    attempt.raise_if_stopped()
+    with attempt.shown(stage, name) as line, machine_errors(f"stage {stage}", attempt.run.home.root):
+        inputs = identity.inputs(kind)
+        digest = digest_of(inputs)
+        attempt.run.use(kind.kind, digest)
+        with attempt.store.claim(kind, digest, name, line.say, attempt.raise_if_stopped) as claim:
+            published = claim.published()
+            cached = published is not None
+            if published is None:
+                prepare()
+                outcome = attempt.work(
+                    stage,
+                    work,
+                    claim.staging,
+                    arguments,
+                    on_progress=line.progress,
+                    threads=threads,
+                    roles=roles,
+                    restarts=restarts,
+                )
+                identity.check_sources(inputs)
+                with attempt.signals.working():  # a signal waits for the publication
+                    published = claim.publish(inputs, outcome, attempt.produced_by())
+                if outcome.layouts:
+                    line.say(f"another layout from step {outcome.layouts[-1]['from']} on: equal, not bit-identical")
+        seconds = time.monotonic() - started
+        line.finish(state_message(published, cached=cached), cached, seconds)
+    attempt.made(stage, published, seconds, cached=cached)
+    if keep is not None:  # where users look for it
+        write(attempt.run.folder / keep[1], (published.path / keep[0]).read_bytes())
+    return published
+
+
+def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
+    """Return the artifact that this one was made from, checked; raises `Failed` where it is not in the store."""
+    digest = artifact.manifest["parents"][name]
+    if (dry_run := planner()) is not None:
+        return cast(Kind, dry_run.find(kind.kind, digest))
+    attempt = current.get()
+    attempt.run.use(kind.kind, digest)
+    parent = attempt.store.find(kind, digest, kind.kind)
+    if parent is None:
+        raise Failed(
+            str(artifact), f"its {name} {digest[:12]} is not in the store", f"{name} is needed", "make it again"
+        )
+    return parent
+
+
+def store_of_run() -> Store:
+    """Return the store of the running flow, or of the planner."""
+    dry_run = planner()
+    return current.get().store if dry_run is None else dry_run.store
+
+
+def _config_of_run() -> Config:
+    dry_run = planner()
+    return current.get().config if dry_run is None else dry_run.config
+
+
+def chosen_model(config: ReleaseConfig) -> Model:
+    """Return the model of `release.model`; raises `Refused` where there is none, or for another task."""
+    if config.model is None:
+        raise Refused(
+            "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
+        )
+    model = model_of_store(config.model, "release.model")
+    configured = _config_of_run().model.task
+    if model.task != configured:
+        rule = f"the model {model.digest[:12]} was trained for {model.task}"
+        raise Refused("model.task", configured, rule, "release it with the preset that it was trained by")
+    return model
+
+
+def model_of_store(reference: str, field: str) -> Model:
+    """Return the model that a field of the config names, checked; raises `Refused` where there is none."""
+    model = store_of_run().resolve_model(reference, field)
+    if planner() is not None:
+        return model
+    attempt = current.get()
+    attempt.run.use("model", model.digest)
+    checked = attempt.store.find(Model, model.digest, "model")
+    assert checked is not None
+    return checked
+
+
+def measure_stage(stage: str, name: str, work: str, arguments: tuple[Any, ...]) -> Any:
+    """Run a measurement of a stage's artifacts in a compute process; return its result."""
+    attempt = current.get()
+    attempt.raise_if_stopped()
+    with terminal.stage(stage, name) as line:
+        return attempt.work(stage, work, None, arguments, on_progress=line.progress)

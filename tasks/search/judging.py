@@ -1,0 +1,55 @@
+"""What a trial is worth, and when it ends early: from the evaluations of its training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tasks.config import TrainConfig
+from tasks.runs.journal import read
+from tasks.search.study import Study
+
+
+@dataclass
+class Judge:
+    """Reports the evaluations of a trial to the study, one after the other, until one of them ends the trial.
+
+    Whether it does is a function of the evaluations and of the other trials alone: not of when this is called.
+    """
+
+    study: Study
+    number: int
+    metric: str
+    """The name of the score on the validation split."""
+    config: TrainConfig
+    steps: int
+    """The steps of a training that does not end early; an evaluation there ends no trial."""
+    offsets: dict[Path, int] = field(default_factory=dict)
+    """Bytes that are read, by journal."""
+    step: int = 0
+    """The step of the last evaluation."""
+    pruned: bool = False
+    """Whether the trial has ended early, at `step`."""
+    score: float | None = None
+    """The score of the weights that the training would select by now."""
+    loss: float = float("inf")
+    """The validation loss of these weights."""
+
+    def take(self, journal: Path) -> bool:
+        """Take the new evaluations of a journal; return whether the trial should end."""
+        for point in read(journal, self.offsets.get(journal, 0)):
+            if self.pruned:
+                break
+            self.offsets[journal] = point.end
+            if point.step <= self.step or f"validation/{self.metric}" not in point.metrics:
+                continue
+            self.add(point.step, point.metrics[f"validation/{self.metric}"], point.metrics["validation/loss"])
+        return self.pruned
+
+    def add(self, step: int, score: float, loss: float) -> None:
+        """Take an evaluation."""
+        self.step = step
+        if self.config.select == "last" or self.score is None or loss < self.loss:
+            self.score, self.loss = score, loss
+        self.study.report(self.number, step, score)
+        self.pruned = step < self.steps and self.study.prunes(self.number, step)

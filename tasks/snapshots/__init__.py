@@ -1,0 +1,103 @@
+"""Snapshots, records as fixed-layout arrays (contract 7): a module per `snapshot.kind`, each with `build`.
+
+TensorFlow is imported inside functions, as the flow's process imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.artifacts import Outcome, Records
+from tasks.config import SnapshotConfig, TableSnapshot
+from tasks.records.arrays import ArrayWriter
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
+    from tasks.records.reading import RecordsReader
+
+KINDS = {"image": "tasks.snapshots.image", "tokens": "tasks.snapshots.tokens", "table": "tasks.snapshots.table"}
+"""The module of each `snapshot.kind`, imported on use."""
+
+CODE: dict[str, tuple[int, tuple[str, ...]]] = {
+    "image": (5, ("numpy", "pillow")),
+    "tokens": (5, ("numpy", "tokenizers")),
+    "table": (8, ("numpy", "pillow", "soundfile", "tokenizers")),
+}
+"""By kind, the version of its code and the packages that decide its bytes."""
+
+
+LENGTHS = "lengths"
+"""The array with the number of tokens of each row's longest text."""
+RECORD_HASHES = "records.npy"
+"""The file in the folder of a split with the hash of each record."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A shard of a split: the rows [start, stop)."""
+
+    split: str
+    number: int
+    total: int
+    start: int
+    stop: int
+
+    def file(self, name: str) -> str:
+        return f"{self.split}/{name}-{self.number:05d}-of-{self.total:05d}.npy"
+
+
+def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome:
+    """Preprocess records by `config.kind`; return counts (rows of each split) and features (layout by name)."""
+    outcome: Outcome = import_module(KINDS[config.kind]).build(bench, records, config)
+    return outcome
+
+
+def transformed(records: RecordsReader, snapshot: Path, config: SnapshotConfig) -> Iterator[int]:
+    """Decode and transform the train split as `build` does, by the fitted state of a snapshot; yield how many records
+    are done each time, for measurements."""
+    done: Iterator[int] = import_module(KINDS[config.kind]).transformed(records, snapshot / "transform")
+    return done
+
+
+def own_files(config: SnapshotConfig) -> list[tuple[str, str]]:
+    """Return what the user's functions put into the digest; raises `Refused` where one cannot be found."""
+    if not isinstance(config, TableSnapshot):
+        return []
+    from tasks.snapshots.transforms.files import own_sources
+
+    return own_sources(config.transforms)
+
+
+def parts_of(split: str, count: int, shards: int) -> list[Part]:
+    """Divide a split into at most `shards` shards, none empty, all but the last of equal length."""
+    rows_per_part = -(-count // shards)
+    total = -(-count // rows_per_part)
+    return [
+        Part(split, number, total, number * rows_per_part, min(count, (number + 1) * rows_per_part))
+        for number in range(total)
+    ]
+
+
+def write_array(bench: Workbench, name: str, array: NDArray[Any]) -> None:
+    """Write an array file, unless an earlier attempt finished it."""
+    if bench.staging.adopt(name) is None:
+        with bench.staging.piece(name) as piece, ArrayWriter(piece.path, array.dtype, array.shape) as writer:
+            writer.append(array)
+
+
+def write_hashes(bench: Workbench, hashes: NDArray[np.uint64], split: str) -> None:
+    """Write the hash of each record of a split, by which its rows are recognised in other records."""
+    write_array(bench, f"{split}/{RECORD_HASHES}", hashes)
+
+
+def lineage_of(rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """Return `origin` and `pieces` of rows that are one record each, with the same number."""
+    ones, zeros = np.ones_like(rows), np.zeros_like(rows)
+    return {"origin": np.stack([rows, ones], axis=1), "pieces": np.stack([rows, zeros, ones, zeros], axis=1)}

@@ -1,0 +1,387 @@
+"""The snapshot of rows of any columns, each changed by its transform (`snapshot.transforms`).
+
+Transforms are fitted on the train split in one pass, and applied by `tasks.reader`, which exports carry too: what
+a raw row becomes in serving is what it became in training.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.artifacts import Outcome, Records
+from tasks.config import TableSnapshot
+from tasks.errors import Failed
+from tasks.reader import DESCRIPTION, Reader, Unusable
+from tasks.reader.vocabulary import UNKNOWN
+from tasks.records.arrays import ArrayWriter, row_bytes
+from tasks.records.reading import RecordsReader
+from tasks.snapshots import LENGTHS, Part, lineage_of, parts_of, plain, tags, text, write_array, write_hashes
+from tasks.snapshots.transforms import LABEL, TARGET, WEIGHT, choose, fit, own_array
+from tasks.snapshots.transforms.columns import missing_of, typed
+from tasks.snapshots.transforms.files import own_code, reader_files
+from tasks.snapshots.transforms.layout import Layout, lay_out, target_names
+from tasks.snapshots.transforms.moments import Moments
+from tasks.sources.features import Feature, of_role
+from tasks.store.files import pretty
+from tasks.store.staging import TEMPORARY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tasks.processes.workbench import Workbench
+
+TRAIN = "train"
+ROWS = {"image": 32, "audio": 32, "text": 512, "words": 512}
+"""Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
+MOST_ROWS = 4096
+READ = ("input", LABEL, TARGET, WEIGHT)
+"""Roles of the columns that are read."""
+BATCH_BYTES = 16 << 20
+"""Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Tables(Protocol):
+    """Records as tables (`tasks.records.reading.RecordsReader`)."""
+
+    features: dict[str, Feature]
+    counts: dict[str, int]
+    manifest: dict[str, Any]
+
+    def key(self, split: str, index: int) -> str: ...
+
+    def row_hashes(self, split: str) -> NDArray[np.uint64]: ...
+
+    def tables(
+        self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a part: the first one's number in the split, and their columns."""
+
+    part: Part
+    start: int
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class Made:
+    """The arrays of a batch, and how many values were missing or unknown, by column."""
+
+    part: Part
+    rows: int
+    arrays: dict[str, NDArray[Any]]
+    missing: Counter[str]
+    unknown: Counter[str]
+    words: Counter[str]
+    """How many words there are, and are cut and unknown, of all columns of words."""
+    plain: Counter[str]
+    """How many images there are whose pixels are all equal, by column."""
+
+
+def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
+    """Preprocess records to `numbers` float32 [n], `categories` int32 [m], an array for each other input, and `label`
+    int64 [] (of tags int32 [length]), `target` float32 [k] and `weight` float32 [], where the records have them.
+
+    Returns counts (rows of each split), features (layout by name; of float32 arrays mean and variance over the train
+    split, by which a model standardises) and statistics (shares of missing and unknown values, what was fitted).
+
+    Raises:
+        Refused: a transform does not fit its column, or names collide.
+        Failed: a value cannot be transformed; the error names the example.
+    """
+    return make(bench, RecordsReader(records.path), config)
+
+
+def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
+    """Do the work of `build`."""
+    text.pin(bench.threads)
+    layout, summaries = _fitted(bench, records, config)
+    total = sum(records.counts.values())
+    bench.staging.reserve(total * row_bytes(layout.features))
+    reader = Reader.open(bench.staging.root / "transform")
+    report = Progress(bench, total)
+    shares, words, images = {}, dict[str, Counter[str]](), Counter[str]()
+    for split, count in sorted(records.counts.items()):
+        parts = parts_of(split, count, config.shards)
+        write_hashes(bench, records.row_hashes(split), split)
+        for part in parts:
+            for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
+                write_array(bench, part.file(name), array)
+        unfinished = [part for part in parts if not _is_finished(bench, layout, part)]
+        report(count - sum(part.stop - part.start for part in unfinished))
+        _write(bench, records, reader, layout, unfinished, report)
+        counts = [json.loads((bench.staging.root / _counts_of(part)).read_bytes()) for part in parts]
+        shares[split] = {
+            what: {name: sum(each[what].get(name, 0) for each in counts) / count for name in reader.columns}
+            for what in ("missing", "unknown")
+        }
+        words[split] = sum((Counter(each["words"]) for each in counts), Counter[str]())
+        images += sum((Counter(each["plain"]) for each in counts), Counter[str]())
+    plain.warn(images, total)
+    features = dict(layout.features)
+    if features.get(LABEL, {}).get("shape"):
+        features[LABEL] = {**features[LABEL], tags.CUT: {split: each[tags.CUT] for split, each in words.items()}}
+    return Outcome(
+        counts=dict(records.counts),
+        features=features,
+        statistics={
+            "transforms": {
+                name: {
+                    **summary,
+                    "missing": {split: share["missing"][name] for split, share in shares.items()},
+                    "unknown": {split: share["unknown"][name] for split, share in shares.items()},
+                }
+                for name, summary in summaries.items()
+            },
+            "metrics": {
+                **{f"snapshot/{split}": count for split, count in records.counts.items()},
+                **{
+                    f"snapshot/{split}/{what}": float(np.mean(list(of_column.values())))
+                    for split, share in shares.items()
+                    for what, of_column in share.items()
+                },
+                **{
+                    f"snapshot/{split}/{what}": share
+                    for split, each in words.items()
+                    for what, share in tags.shares_of(each).items()
+                },
+            },
+        },
+    )
+
+
+def transformed(records: Tables, transform: Path) -> Iterator[int]:
+    """Transform the train split by a fitted state; yield the rows of each batch."""
+    reader = Reader.open(transform)
+    description = json.loads((transform / DESCRIPTION).read_bytes())
+    layout = Layout(description["arrays"], description)
+    for batch in _batches(records, layout, parts_of(TRAIN, records.counts[TRAIN], 1)):
+        yield _make(records, reader, layout, batch).rows
+
+
+def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[Layout, dict[str, Any]]:
+    """Fit the transforms, or take what an earlier attempt fitted; return the layout, and a summary by column."""
+    name = f"transform/{DESCRIPTION}"
+    note = bench.staging.adopt(name)
+    if note is None:
+        transforms = choose(records.features, config.transforms)
+        for file, content in own_code(transforms).items():
+            bench.staging.put(f"transform/{file}", content)
+        targets = of_role(records.features, "target")
+        moments = Moments((len(target_names(targets)),))
+
+        def read(names: list[str]) -> Iterator[pa.Table]:
+            if not (wanted := [*names, *targets]):
+                return
+            for table in records.tables(TRAIN, wanted, _rows_of(records.features, wanted)):
+                if targets:
+                    moments.add(_target(table, targets))
+                yield table
+
+        fitted = fit(transforms, records.features, read, bench.staging.root / "transform")
+        layout = lay_out(records.features, fitted, _source(records))
+        files = reader_files(transform.kind for transform in transforms.values())
+        for each in fitted.values():
+            files |= each.files
+        for file, content in files.items():
+            bench.staging.put(f"transform/{file}", content)
+        outputs = _outputs(records, layout, moments)
+        features = {**layout.features, **outputs}
+        summaries = {column: {"kind": each.state["kind"], **each.summary} for column, each in fitted.items()}
+        note = {"features": features, "summaries": summaries}
+        bench.staging.put(name, pretty(layout.description), **note)  # the last one: with it all are there
+    description = json.loads((bench.staging.root / name).read_bytes())
+    return Layout(note["features"], description), note["summaries"]
+
+
+def _source(records: Tables) -> dict[str, Any]:
+    """Return the config of the records' source."""
+    source: dict[str, Any] = records.manifest.get("inputs", {}).get("config", {}).get("source", {})
+    return source
+
+
+def _outputs(records: Tables, layout: Layout, moments: Moments) -> dict[str, dict[str, Any]]:
+    """Return the features of label, target and weight; `moments` are those of the target over the train split."""
+    outputs: dict[str, dict[str, Any]] = {}
+    for feature in of_role(records.features, "label").values():
+        outputs[LABEL] = {"dtype": "int64", "shape": [], "classes": list(feature.classes or ()), "role": "label"}
+        if feature.kind == "tags":
+            outputs[LABEL] |= {"dtype": "int32", "shape": [_length(records, layout)]}
+    if names := target_names(of_role(records.features, "target")):
+        outputs[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names, "role": "target"}
+        outputs[TARGET] |= moments.as_json()
+    if of_role(records.features, "weight"):
+        outputs[WEIGHT] = {"dtype": "float32", "shape": [], "role": "weight"}
+    return outputs
+
+
+def _length(records: Tables, layout: Layout) -> int:
+    """Return the length of the rows of words."""
+    return tags.length_of(records.features, layout.features, layout.description["transforms"])
+
+
+def _is_finished(bench: Workbench, layout: Layout, part: Part) -> bool:
+    """Return whether an earlier attempt wrote all arrays of a part."""
+    files = [_counts_of(part), *(part.file(name) for name in _stored(layout))]
+    return all(bench.staging.adopt(file) is not None for file in files)
+
+
+class Progress:
+    """Reports finished examples, every `MOST_ROWS` of them."""
+
+    def __init__(self, bench: Workbench, total: int) -> None:
+        self._bench, self._total = bench, total
+        self._done = self._reported = 0
+
+    def __call__(self, rows: int) -> None:
+        """Count rows as finished."""
+        self._done += rows
+        if self._done - self._reported >= MOST_ROWS or self._done == self._total:
+            self._reported = self._done
+            self._bench.progress(self._done, self._total, "examples")
+
+
+def _write(
+    bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[Part], report: Progress
+) -> None:
+    """Write the arrays of some parts of a split."""
+    made = in_order(
+        lambda batch: _make(records, reader, layout, batch), _batches(records, layout, parts), bench.threads
+    )
+    for part, batches in groupby(made, key=lambda each: each.part):
+        missing: Counter[str] = Counter()
+        unknown: Counter[str] = Counter()
+        words: Counter[str] = Counter()
+        images: Counter[str] = Counter()
+        with ExitStack() as stack:
+            writers: dict[str, ArrayWriter] = {}
+            for name, feature in _stored(layout).items():
+                path = stack.enter_context(bench.staging.piece(part.file(name))).path
+                shape = (part.stop - part.start, *feature["shape"])
+                writers[name] = stack.enter_context(ArrayWriter(path, feature["dtype"], shape))
+            for batch in batches:
+                for name, array in batch.arrays.items():
+                    writers[name].append(array)
+                missing += batch.missing
+                unknown += batch.unknown
+                words += batch.words
+                images += batch.plain
+                report(batch.rows)
+        counts = {"missing": missing, "unknown": unknown, "words": words, "plain": images}
+        bench.staging.put(_counts_of(part), pretty(counts))
+
+
+def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
+    """Yield the rows of these parts in order, none of two parts together."""
+    names = [name for name, feature in records.features.items() if feature.role in READ]
+    size = max(1, min(MOST_ROWS, BATCH_BYTES // row_bytes(layout.features)))
+    rows = min(size, _rows_of(records.features, names))
+    for part in parts:
+        start = part.start
+        for table in records.tables(part.split, names, rows, part.start, part.stop):
+            yield Batch(part, start, table)
+            start += table.num_rows
+
+
+def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made:
+    """Return the arrays of a batch; raises `Failed` naming the example."""
+    table, split = batch.table, batch.part.split
+    inputs = of_role(records.features, "input")
+    values = {name: typed(table[name], feature) for name, feature in inputs.items()}
+    try:
+        arrays = reader.apply(values, table.num_rows)
+    except Unusable as error:
+        key = records.key(split, batch.start + error.row)
+        raise Failed(key, f"{error.column}: {error.saw}", error.rule, "fix it, or leave it out") from error
+    except ValueError as error:
+        raise Failed("snapshot.transforms", str(error), "a transform must take every row", "correct it") from error
+    for name, feature in of_role(records.features, "label").items():
+        labels = typed(table[name], feature)
+        arrays[LABEL] = labels if feature.kind == "label" else tags.padded_tags(labels, _length(records, layout))
+    if targets := of_role(records.features, "target"):
+        arrays[TARGET] = _target(table, targets)
+    for name, feature in of_role(records.features, "weight").items():
+        arrays[WEIGHT] = typed(table[name], feature)
+    if texts := padded(layout.features):
+        lengths = [np.count_nonzero(arrays[name] != padding, axis=1) for name, padding in texts.items()]
+        arrays[LENGTHS] = np.max(lengths, axis=0).astype(np.int32)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            row = int(np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))[0])
+            saw = f"{name} {array[row].tolist()}"
+            raise Failed(records.key(split, batch.start + row), saw, "must be finite", "fix it, or leave it out")
+    missing = Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()})
+    words: Counter[str] = Counter()
+    for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
+        words += tags.counted(values[name], arrays[own_array(name)])
+    return Made(
+        batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, plain.counted(layout, arrays)
+    )
+
+
+def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
+    """Return dtype and shape of an example's arrays: the features, and the length of the longest text."""
+    lengths = {LENGTHS: {"dtype": "int32", "shape": []}} if padded(layout.features) else {}
+    return layout.features | lengths
+
+
+def padded(features: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """Return the id of padding of each text's tokens, by feature."""
+    return {name: feature["padding"] for name, feature in features.items() if "padding" in feature}
+
+
+def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
+    """Return the number of rare and unknown categories by column."""
+    return Counter(
+        {
+            place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
+            for place in layout.description["layout"]
+            if layout.description["transforms"][place["column"]]["kind"] == "vocabulary"
+        }
+    )
+
+
+def _target(table: pa.Table, targets: dict[str, Feature]) -> NDArray[np.float32]:
+    """Return the targets of rows, float32 [rows, targets]."""
+    columns = [typed(table[name], feature).reshape(table.num_rows, -1) for name, feature in targets.items()]
+    return np.concatenate(columns, axis=1)
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Yield the results of work in the order of the items, which `threads` threads do; few are held."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _rows_of(features: dict[str, Feature], names: list[str]) -> int:
+    return min((ROWS.get(features[name].kind, MOST_ROWS) for name in names), default=MOST_ROWS)
+
+
+def _counts_of(part: Part) -> str:
+    return f"{TEMPORARY}{part.split}-{part.number:05d}.json"

@@ -1,0 +1,99 @@
+"""Files, each an example, in a folder for each class, perhaps in a folder for each split; also in an archive."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tasks.config import AudioFolderSource, ImageFolderSource
+from tasks.errors import Refused
+from tasks.sources import Piece, Rows, Source
+from tasks.sources.features import Feature, in_order
+from tasks.sources.files import groups
+from tasks.sources.row_hashes import hashes_of
+from tasks.sources.trees import open_tree
+
+PIECE_BYTES, PIECE_FILES = 4 << 20, 512
+"""Limits of a piece: most of the time is decoding, which the processes share."""
+
+
+class ClassFolders(Source):
+    """Has the bytes of a file as a feature, and `label`, the folder's name; the key is the path below the source's.
+
+    What a kind of files adds: `name`, `noun`, `feature` and `accepts`.
+    """
+
+    name: ClassVar[str]
+    """The feature with the files."""
+    noun: ClassVar[str]
+    """What a file is, with its article."""
+    feature: ClassVar[Feature]
+
+    def __init__(self, config: ImageFolderSource | AudioFolderSource, memory: Path | None = None) -> None:
+        self._config = config
+        self._tree = open_tree(Path(config.path).expanduser(), memory)
+        self._paths = self._find()
+        self._listed: list[str] = []
+
+    @staticmethod
+    @abstractmethod
+    def accepts(name: str) -> bool:
+        """Return whether a file's name is that of an example."""
+
+    def content(self, path: str, octets: bytes) -> bytes:
+        """Return what is kept of a file."""
+        return octets
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        classes = tuple(in_order({self._parts(path)[1] for path in self._paths}))
+        return {self.name: self.feature, "label": Feature("label", "int64", role="label", classes=classes)}
+
+    @property
+    def official(self) -> tuple[str, ...]:
+        """The names of the split folders."""
+        return tuple(sorted({self._parts(path)[0] for path in self._paths})) if self._config.split_folders else ()
+
+    def fingerprint(self) -> list[tuple[str, str]]:
+        if self._listed:  # a later call looks again
+            self._paths = self._find()
+        self._listed = self._tree.of(self._paths)
+        return list(zip(self._paths, self._listed, strict=True))
+
+    def pieces(self) -> list[Piece]:
+        return groups(self._paths, self._tree.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        start, stop = piece.where
+        paths = self._paths[start:stop]
+        listed = zip(paths, self._listed[start:stop], strict=True)
+        read = [self._tree.read(path, sha256) for path, sha256 in listed]
+        files = [self.content(path, octets) for path, octets in zip(paths, read, strict=True)]
+        labels = pa.array([self._parts(path)[1] for path in paths])
+        columns = {self.name: pa.array(files, pa.large_binary()), "label": labels}
+        splits = pa.array([self._parts(path)[0] for path in paths]) if self._config.split_folders else None
+        yield Rows(columns, pa.array(paths, pa.string()), paths.__getitem__, splits, hashes_of(read))
+
+    def size(self) -> int:
+        return self._tree.size(self._paths)
+
+    def newest(self) -> float:
+        return self._tree.newest(self._paths)
+
+    def _parts(self, path: str) -> tuple[str, str]:
+        """Return split and class of a file; without split folders the first is empty."""
+        first, second, *_ = [*path.split("/"), ""]
+        return (first, second) if self._config.split_folders else ("", first)
+
+    def _find(self) -> list[str]:
+        paths = self._tree.find(self._config.glob, self._config.exclude, self.accepts)
+        depth = 2 if self._config.split_folders else 1
+        if without_class := [path for path in paths if path.count("/") < depth]:
+            where = "of its class, in that of its split" if self._config.split_folders else "of its class"
+            rule, remedy = f"{self.noun} is in the folder {where}", "move it into one, or name it in source.exclude"
+            raise Refused("source.path", without_class[0], rule, remedy)
+        return paths

@@ -1,0 +1,152 @@
+"""Files of rows, as the sources csv, jsonl, parquet, tfrecord and webdataset have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.config.sources.tables import ReferringTables, TableFiles
+from tasks.errors import Failed
+from tasks.sources import PIECE_BYTES, Piece, Rows, Source
+from tasks.sources.columns import features_of, read_columns
+from tasks.sources.features import Feature
+from tasks.sources.files import Hashes, find
+from tasks.sources.payloads import Payloads, columns_of_files
+from tasks.sources.rows import Columns
+from tasks.sources.streams import COMPRESSIONS, reading
+from tasks.store.files import StatKey, stat_of
+
+REFERRING = 256
+"""Pieces whose rows refer to files are so many times smaller: the files are raw data too."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a file is read at a time."""
+
+    path: str
+    bytes: int
+    where: tuple[Any, ...] = ()
+    """What `Tables.rows` needs to find it in the file."""
+
+
+class Tables(Source):
+    """A file of rows, or those of a folder. What a kind of file adds: `parts` and `rows`."""
+
+    def __init__(self, config: TableFiles, memory: Path | None) -> None:
+        path = Path(config.path).expanduser()
+        self._only = path.name if path.is_file() else None
+        self.config = config
+        self.root = path.parent if self._only else path
+        self.columns = read_columns(config)
+        self.paths = self._find()
+        self._hashes = Hashes(self.root, memory)
+        patterns = config.files if isinstance(config, ReferringTables) else {}
+        self._payloads = Payloads(self.root, columns_of_files(config), patterns)
+        self._stats: dict[str, StatKey] = {}
+        self._content: dict[str, str] = {}
+        """SHA-256 of each file, of rows or referred to."""
+        self._referred: tuple[dict[str, StatKey], set[str]] | None = None
+
+    @abstractmethod
+    def parts(self, path: str, target: int) -> Iterable[Part]:
+        """Yield the parts of a file, of about `target` bytes each; raises `Refused` for other columns than named."""
+
+    @abstractmethod
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
+        """Yield the rows of a part with some of the columns, and with the hashes of whole rows where `hashed`."""
+
+    def referring(self, path: str) -> list[str]:
+        """Return the columns of a file that may hold paths."""
+        return self._payloads.names
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        return features_of(self.config)
+
+    def size(self) -> int:
+        return self._hashes.size(self.paths)
+
+    def newest(self) -> float:
+        return self._hashes.newest(self.paths)
+
+    def fingerprint(self) -> list[tuple[str, str]]:
+        self.paths = self._find()
+        stats = {}
+        for path in self.paths:
+            with reading(path):
+                stats[path] = stat_of(self.root / path)
+        self._stats = stats
+        content = dict(zip(self.paths, self._hashes.of(self.paths), strict=True))
+        if self._payloads.names:
+            if self._referred is None or self._referred[0] != stats:
+                self._referred = stats, self._references()
+            referred = sorted(self._referred[1])
+            content |= zip(referred, self._hashes.of(referred), strict=True)
+        self._content = content
+        return sorted(content.items())
+
+    def pieces(self) -> list[Piece]:
+        if not self._stats:
+            self.fingerprint()
+        target = PIECE_BYTES // (REFERRING if self._payloads.names else 1)
+        return list(packed((part for path in self.paths for part in self.parts(path, target)), target))
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        for path, *where in piece.where:
+            self._check_unchanged(path)
+            for rows in self.rows(path, tuple(where), self.columns, self.config.key is None):
+                yield from self._payloads.filled(rows, self._content)
+            self._check_unchanged(path)
+
+    def _references(self) -> set[str]:
+        """Return the files that rows refer to."""
+        found: set[str] = set()
+        for path in self.paths:
+            if names := self.referring(path):
+                for part in self.parts(path, PIECE_BYTES):
+                    for rows in self.rows(path, part.where, names, False):
+                        found |= self._payloads.referenced(rows.columns)
+        return found
+
+    def _check_unchanged(self, path: str) -> None:
+        with reading(path):
+            if stat_of(self.root / path) == self._stats[path]:
+                return
+        raise Failed(path, "it changed while it was read", "a source must not change during a run", "run again")
+
+    def _find(self) -> list[str]:
+        if self._only:
+            return [self._only]
+        return find(self.root, self.config.glob, self.config.exclude, self._is_table)  # type: ignore[attr-defined]
+
+    def _is_table(self, name: str) -> bool:
+        """Return whether a name that says the kind of file says no more than a compression: `a.csv.bak` is none."""
+        _, said, rest = name.lower().rpartition(f".{self.config.kind}")  # type: ignore[attr-defined]
+        return not said or rest in ("", *COMPRESSIONS)
+
+
+def packed(parts: Iterable[Part], target: int) -> Iterator[Piece]:
+    """Yield pieces of consecutive parts, of about `target` bytes each."""
+    held: list[Part] = []
+    size = 0
+    for part in parts:
+        if held and size + part.bytes > target:
+            yield _piece(held, size)
+            held, size = [], 0
+        held.append(part)
+        size += part.bytes
+    if held:
+        yield _piece(held, size)
+
+
+def named(columns: Columns, names: Iterable[str]) -> Columns:
+    """Return some of the columns, in the order of the names."""
+    return {name: columns[name] for name in names}
+
+
+def _piece(parts: list[Part], size: int) -> Piece:
+    return Piece(parts[0].path, size, tuple((part.path, *part.where) for part in parts))
