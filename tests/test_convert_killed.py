@@ -25,12 +25,12 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tasks.config import CsvSource, RecordsConfig
-from tasks.feed import records
+from tasks.records import conversion
 from tasks.sources import table_files
 from tasks.processes.workbench import Silence, Workbench
 from tasks.store.staging import Staging
 
-records.ALONE_BYTES, table_files.PIECE_BYTES = 0, 2000
+conversion.ALONE_BYTES, table_files.PIECE_BYTES = 0, 2000
 columns = {"id": "category", "age": "number", "kind": "category"}
 source = CsvSource.model_validate({"path": sys.argv[1], "columns": columns, "key": "id", "label": "kind"})
 root = Path(sys.argv[2])
@@ -39,7 +39,7 @@ lock = root.with_name(f"{root.name}.lock")
 lock.write_text('{"token": 1}')
 nothing = lambda *values, **named: None
 bench = Workbench(Staging(root, lock, 1), Silence(), nothing, nothing, lambda: 0, threads=2)
-outcome = records.build(bench, source, RecordsConfig())
+outcome = conversion.build(bench, source, RecordsConfig())
 print(outcome.counts)
 """
 

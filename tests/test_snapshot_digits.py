@@ -130,7 +130,8 @@ def png(number: int) -> bytes:
 
 def test_reading_needs_no_tensorflow(snapshot: SnapshotReader) -> None:
     code = (
-        "import sys; from tasks.feed import open_snapshot, order, sources, records, snapshots; "
+        "import sys; from tasks import sources, snapshots; from tasks.records import conversion; "
+        "from tasks.feed import open_snapshot, order; "
         f"print(open_snapshot({str(snapshot.path)!r}).arrays('train')['label'][:3].sum()); "
         "assert not {'tensorflow', 'keras', 'jax', 'mlflow', 'prefect'} & set(sys.modules)"
     )

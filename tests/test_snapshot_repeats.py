@@ -95,7 +95,8 @@ import json, sys
 from pathlib import Path
 from tasks.artifacts import Records
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
-from tasks.feed import records, snapshots
+from tasks import snapshots
+from tasks.records import conversion
 from tasks.store.staging import Staging
 from tasks.processes.workbench import Workbench
 
@@ -108,7 +109,7 @@ def bench(root):
 
 root, parent = Path(sys.argv[1]), Path(sys.argv[2])
 splits = {"test": 0.3, "train": 0.6, "validation": 0.1}
-records.build(bench(root / "records"), SklearnSource(), RecordsConfig(splits=splits, shards=2))
+conversion.build(bench(root / "records"), SklearnSource(), RecordsConfig(splits=splits, shards=2))
 layout = ImageSnapshot(height=12, width=10, channels=3, shards=2)
 snapshots.build(bench(root / "snapshot"), Records("0", parent, "records"), layout)
 print(hash("text"))

@@ -312,7 +312,7 @@ from dataclasses import replace
 from tests.support.benches import workbench
 from tasks.artifacts import Records
 from tasks.config import TokensSnapshot
-from tasks.feed import snapshots
+from tasks import snapshots
 bench = replace(workbench(Path({str(tmp_path / "other")!r})), threads=1)
 layout = TokensSnapshot.model_validate_json({LAYOUT.model_dump_json()!r})
 snapshots.build(bench, Records("0", Path({str(parent.path)!r}), "records"), layout)
