@@ -116,11 +116,11 @@ def test_versions_of_what_enters_digests_and_files() -> None:
 
 
 JUDGING = (
-    "data/guess",
-    "data/kinds",
-    "data/near",
-    "data/profile.py",
-    "data/reader",
+    "guess",
+    "records/kinds",
+    "records/near",
+    "records/profile.py",
+    "reader",
     "evaluation",
     "pages/facts.py",
     "pages/judgement.py",
