@@ -187,7 +187,7 @@ def room_of(path: str) -> str:
     if top != "tasks":
         return top
     if len(rest) == 1:
-        return rest[0] if rest[0] in ("artifacts.py", "errors.py") else "verbs"
+        return rest[0] if rest[0] in ("artifacts.py", "errors.py", "draws.py") else "verbs"
     return "config/compose" if path.startswith("tasks/config/compose") else rest[0]
 
 

@@ -55,17 +55,20 @@ STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--tra
 def test_a_lost_process_is_started_again_and_nothing_is_lost(
     finished: CommandHome, prepared: Callable[[str], CommandHome]
 ) -> None:
-    home = prepared("home")
-    process = home.start("run", "training", DIGITS, *SMALL, "--json")
-    deadline = time.monotonic() + 200
-    # the point of step 20; by then the checkpoint of step 10 is written
-    while not [point for path in home.root.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.002)
-    for training in compute_processes(home.root):
-        training.kill()
-    _, stderr = process.communicate(timeout=200)
-    assert process.returncode == 0, stderr
+    for number in range(3):  # where the test was not scheduled in time, the training has ended before it is killed
+        home = prepared(f"home{number}")
+        process = home.start("run", "training", DIGITS, *SMALL, "--json")
+        deadline = time.monotonic() + 200
+        # the point of step 20; by then the checkpoint of step 10 is written
+        while not [point for path in home.root.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.002)
+        for training in compute_processes(home.root):
+            training.kill()
+        _, stderr = process.communicate(timeout=200)
+        assert process.returncode == 0, stderr
+        if "was killed" in stderr:
+            break
     assert re.search(
         r"its process was killed by signal 9; .*; starting again in 2 s \(1 of 3 without a new checkpoint\)", stderr
     )
