@@ -9,7 +9,7 @@ from tasks.errors import Refused
 from tasks.runs.home import Home
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 FIELD = "train.init"
 WITHOUT_TRAINING = ("dataset", "release")

@@ -6,7 +6,7 @@ from prefect import flow
 
 from flows.running import as_run, report_crash, run_name
 from tasks.artifacts import Snapshot
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.convert import convert
 from tasks.snapshot import snapshot
 

@@ -21,7 +21,7 @@ from tasks.runs.home import Home
 
 if TYPE_CHECKING:
     from infra.embedded import EmbeddedServer
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 FLOWS = ("pipeline", "dataset", "training", "release", "tuning")
 

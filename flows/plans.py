@@ -9,7 +9,7 @@ from tasks.runs.differences import PlannedArtifact
 from tasks.store.store import Store
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 
 def flow_of(config: Config) -> str:

@@ -8,7 +8,7 @@ from tasks.errors import Refused
 from tasks.runs.home import Home
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 
 def check(flow: str, config: Config, home: Home) -> None:

@@ -7,7 +7,7 @@ from prefect import flow
 from flows.running import as_run, report_crash, run_name
 from tasks.artifacts import Release, Snapshot
 from tasks.compress import compress
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.evaluate import evaluate
 from tasks.export import export
 from tasks.promote import promote

@@ -16,7 +16,7 @@ from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import decisions_on, state_name, suspend
 from flows.champions import pinned
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
 from tasks.runner.attempt import RunRequest as RunRequest

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
-from tasks.config import CompressConfig, EvaluateConfig, ExportConfig, TrainConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.config.methods import Chain
+from tasks.config.train import TrainConfig
 from tasks.runner import identities, methods
 from tasks.runner.judgements import judged, kept
 from tasks.runner.searches import search

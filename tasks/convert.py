@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tasks.artifacts import Records
-from tasks.config import RecordsConfig, SourceConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SourceConfig
 from tasks.runner import identities
 from tasks.runner.stages import run_stage, store_of_run, verb
 

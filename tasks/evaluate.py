@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Report, Snapshot
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
-from tasks.config import EvaluateConfig, ExportConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import SnapshotConfig
+from tasks.config.snapshot import SnapshotConfig
 from tasks.runner import identities
 from tasks.runner.stages import run_stage, verb
 

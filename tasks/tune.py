@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.runner.stages import body_of, verb
 from tasks.runner.trials import Train
 from tasks.runner.tuning import search

@@ -19,7 +19,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import MlpModel
+from tasks.config.models import MlpModel
 from tasks.environment import garbage
 from tasks.processes import threads
 from tasks.processes.crew import Crew, Limits

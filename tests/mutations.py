@@ -3,7 +3,7 @@
     python -m tests.mutations [--only PACKAGE] [--list NAME] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
-the others were drawn afterwards as measures (docs/decisions.md tells what was found at their first run), and guard
+the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what was found at their first run), and guard
 since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
 """
 

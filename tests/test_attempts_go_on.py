@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import TrainConfig
 from tasks.config.load import load
 from tasks.config.spikes import Rollback
+from tasks.config.train import TrainConfig
 from tasks.runner import tuning
 from tasks.runner.signals import Signals
 from tasks.runner.trials import SECONDS, TrialAttempt

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.config import Config
 from tasks.config.augment import AUGMENTATIONS, AugmentConfig, RandAugment
+from tasks.config.compose import Config
 from tasks.draws import permutation
 from tasks.errors import Refused
 from tasks.feed import augment

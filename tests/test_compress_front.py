@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.compression.front import Point, choose, dominated_by, missed
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.compress import WantConfig
 from tasks.config.load import validate
 from tasks.config.sizes import parse

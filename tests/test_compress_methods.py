@@ -28,7 +28,9 @@ from tasks.compression.judging import judge
 from tasks.compression.kernels import kernels
 from tasks.compression.layers import Layer, layers_of
 from tasks.compression.variants import build
-from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.config.methods import Gptq, Int4Dynamic, Int8Selective, chain_of
 from tasks.config.model_methods import Cluster, Prune
 from tasks.errors import Failed

@@ -28,10 +28,11 @@ from tasks.compression.searching import Trial, _frozen, ask, space
 from tasks.compression.tables import MIN_VALUES, with_int8_tables
 from tasks.compression.units import Group
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
-from tasks.config import CompressConfig, EvaluateConfig, MlpModel
-from tasks.config.compress import WantConfig
+from tasks.config.compress import CompressConfig, WantConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.method import FineTune
 from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
+from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE

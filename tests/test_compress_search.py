@@ -19,8 +19,8 @@ from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.searching import Trial, ask, on_front, space
 from tasks.compression.validating import lost as lost_on_validation
 from tasks.compression.variants import build
-from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.compress import SearchConfig
+from tasks.config.compress import CompressConfig, SearchConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.methods import Chain
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate

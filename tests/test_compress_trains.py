@@ -22,24 +22,23 @@ from tasks.compression import changed, distill, low_rank, prune, prune_structure
 from tasks.compression.frozen import Frozen
 from tasks.compression.kernels import kernels
 from tasks.compression.quantizing import EVERY, quantised
-from tasks.config import (
-    CompressConfig,
-    Config,
+from tasks.config.compose import Config
+from tasks.config.compress import CompressConfig
+from tasks.config.fine_tune import ModelInit
+from tasks.config.method import FineTune, Method
+from tasks.config.model_methods import Prune, Qat
+from tasks.config.models import (
     Convnet1dModel,
     ConvnetModel,
     DlrmModel,
     KerasFileModel,
     MlpModel,
     ResNetModel,
-    TrainConfig,
     TransformerModel,
     ViTModel,
 )
-from tasks.config.fine_tune import ModelInit
-from tasks.config.method import FineTune, Method
-from tasks.config.model_methods import Prune, Qat
 from tasks.config.stored import STORED, PreparedModel
-from tasks.config.train import CheckpointConfig
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
 from tasks.exporting.export import fault_of

@@ -20,10 +20,12 @@ from tasks.compression.prune_structured import prepare as prune_structured
 from tasks.compression.searching import Trial, ask, on_front, space
 from tasks.compression.tables import MIN_VALUES
 from tasks.compression.units import Group
-from tasks.config import CompressConfig, EvaluateConfig, MlpModel
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.method import FineTune
 from tasks.config.methods import Int8Selective
 from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
+from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio
 from tasks.evaluation.gating import Subject

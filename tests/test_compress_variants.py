@@ -12,7 +12,9 @@ from tasks.artifacts import Report, Variant
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.judging import judge
 from tasks.compression.variants import build
-from tasks.config import CompressConfig, EvaluateConfig, ModelConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import ModelConfig
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices

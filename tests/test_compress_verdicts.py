@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from tasks.compression import cluster
 from tasks.compression.judging import standing_of
 from tasks.compression.slowest import slowest_of
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.model_methods import Cluster
 from tasks.config.sizes import parse

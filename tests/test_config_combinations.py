@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tasks.config import RecordsConfig, TransformerModel
 from tasks.config.base import Conflict
+from tasks.config.models import TransformerModel
+from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Cosine, Linear
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline
 from tests.support.training import raise_conflict

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.compression.forms import Form, compressed
-from tasks.config import Config, identity
-from tasks.config.base import NamesOwnCode
+from tasks.config.base import NamesOwnCode, identity
+from tasks.config.compose import Config
 from tasks.config.flags import mappings
 from tasks.config.load import resolve
 from tasks.config.optimizer import OPTIMIZERS

@@ -9,8 +9,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from tasks.config import Config, MlpModel, identity
+from tasks.config.base import identity
+from tasks.config.compose import Config
 from tasks.config.load import load, validate
+from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.errors import Refused

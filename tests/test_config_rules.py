@@ -10,48 +10,39 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tasks.config import (
-    Config,
-    ConvnetModel,
-    CsvSource,
-    EncoderModel,
-    EvaluateConfig,
-    ExportConfig,
-    ImageSnapshot,
-    JsonlSource,
-    KerasFileModel,
-    NotifyConfig,
-    ParquetSource,
-    PromoteConfig,
-    PythonSource,
-    RecordsConfig,
-    ResNetModel,
-    Section,
-    SqlSource,
-    TfdsSource,
-    TfrecordSource,
-    TokensSnapshot,
-    TrainConfig,
-    TransformerModel,
-    TuneConfig,
-    ViTModel,
-    WebdatasetSource,
-)
 from tasks.config.augment import ResizedCrop
-from tasks.config.base import Conflict
+from tasks.config.base import Conflict, Section
 from tasks.config.cluster import ClusterConfig
+from tasks.config.compose import Config
 from tasks.config.compress import CompressConfig, WantConfig
-from tasks.config.evaluate import ThresholdConfig
+from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
+from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.config.model_methods import Distill, LowRank, Prune, PruneStructured
+from tasks.config.models import ConvnetModel, EncoderModel, KerasFileModel, ResNetModel, TransformerModel, ViTModel
+from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
+from tasks.config.promote import PromoteConfig
+from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Constant, Cosine, Piecewise
+from tasks.config.snapshot import ImageSnapshot, TokensSnapshot
+from tasks.config.sources import (
+    CsvSource,
+    JsonlSource,
+    ParquetSource,
+    PythonSource,
+    SqlSource,
+    TfdsSource,
+    TfrecordSource,
+    WebdatasetSource,
+)
 from tasks.config.space import FloatRange, IntRange
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 from tasks.config.tensorboard import TensorBoard
+from tasks.config.train import TrainConfig
 from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
-from tasks.config.tune import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
+from tasks.config.tune import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner, TuneConfig
 from tasks.config.yaml_values import read_yaml
 
 NEEDED: dict[type[Section], str] = {

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.config import Config, CsvSource, EvaluateConfig, RecordsConfig, TrainConfig, TuneConfig, identity
-from tasks.config.base import Conflict
+from tasks.config.base import Conflict, identity
 from tasks.config.cluster import ClusterConfig
-from tasks.config.evaluate import ThresholdConfig
+from tasks.config.compose import Config
+from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.fine_tune import ChampionInit, KerasHubInit, ModelInit, RateScaling
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
 from tasks.config.load import _remedy
@@ -21,15 +21,17 @@ from tasks.config.method import FineTune
 from tasks.config.model_methods import PruneStructured
 from tasks.config.optimizer import Muon, Sgd
 from tasks.config.paths import located
+from tasks.config.records import RecordsConfig
 from tasks.config.roles import CHIEF, SIDECAR
 from tasks.config.schedule import OneCycle, Piecewise, WarmupStableDecay
 from tasks.config.sizes import Bytes, parse
+from tasks.config.sources import CsvSource
 from tasks.config.space import Choice, FloatRange, IntRange
 from tasks.config.spikes import Rollback
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
 from tasks.config.task import TASKS
-from tasks.config.train import CheckpointConfig
-from tasks.config.tune import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
+from tasks.config.train import CheckpointConfig, TrainConfig
+from tasks.config.tune import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler, TuneConfig
 from tasks.config.tuned import with_values
 from tests.support.training import raise_conflict
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import CsvSource, RecordsConfig
 from tasks.config.base import Conflict
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import CsvSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

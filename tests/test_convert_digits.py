@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Records
-from tasks.config import RecordsConfig, SklearnSource
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SklearnSource
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.records.conversion import build
 from tasks.records.reading import RecordsReader

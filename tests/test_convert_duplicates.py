@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.config import ImageFolderSource, RecordsConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import ImageFolderSource
 from tasks.display.words import describe
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment

@@ -18,7 +18,8 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Records
-from tasks.config import RecordsConfig, SklearnSource
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SklearnSource
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

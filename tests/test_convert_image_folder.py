@@ -12,7 +12,9 @@ from PIL import Image
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageFolderSource, ImageSnapshot, RecordsConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.sources import ImageFolderSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench

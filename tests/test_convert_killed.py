@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.config import RecordsConfig
+from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Lost
 from tasks.processes.pool import AHEAD, in_processes
 from tasks.records import conversion, sorting

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.config import ImageFolderSource, JsonlSource, RecordsConfig
 from tasks.config.base import Conflict
-from tasks.config.records import NearDuplicates
+from tasks.config.records import NearDuplicates, RecordsConfig
+from tasks.config.sources import ImageFolderSource, JsonlSource
 from tasks.display.words import describe
 from tasks.errors import Refused
 from tasks.pages.data import data

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from tasks.config import JsonlSource, RecordsConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import JsonlSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion, duplicates, merging, shared

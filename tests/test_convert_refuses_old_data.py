@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.config import SklearnSource, SourceConfig, TextFilesSource
 from tasks.config.load import load
+from tasks.config.sources import SklearnSource, SourceConfig, TextFilesSource
 from tasks.errors import Refused
 from tasks.sources import check_age
 from tests.support.homes import DIGITS, CommandHome

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config import RecordsConfig
+from tasks.config.records import RecordsConfig
 from tasks.records.assignment import Assignment
 from tasks.sources.features import Feature
 from tasks.sources.hashes import SPACE, Hashes, digests, places, shard_bounds, split_numbers

@@ -17,7 +17,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import RecordsConfig, SourceConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SourceConfig
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
 from tasks.records.conversion import build

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import Records
-from tasks.config import Config, RecordsConfig, TextFilesSource, identity
+from tasks.config.base import identity
+from tasks.config.compose import Config
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import TextFilesSource
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench

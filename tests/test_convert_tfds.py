@@ -16,7 +16,9 @@ from PIL import Image
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageSnapshot, RecordsConfig, TfdsSource
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.sources import TfdsSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench

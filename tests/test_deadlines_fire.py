@@ -25,9 +25,10 @@ import pytest
 from flows import asking, session
 from infra import databases, embedded, health, orchestration, prefect_server, services, stack
 from infra.services import Layout
-from tasks.config import NotifyConfig, TfdsSource
 from tasks.config.cluster import ClusterConfig
 from tasks.config.load import load
+from tasks.config.notify import NotifyConfig
+from tasks.config.sources import TfdsSource
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency, stablehlo

@@ -16,7 +16,7 @@ import yaml
 
 from flows.commands import app
 from flows.flags import read_flags
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.load import load, validate
 from tasks.config.reference import page
 from tests.support.documents import blocks, calls, run_script

@@ -14,7 +14,7 @@ import typer
 from flows.commands import doctor
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.feed.batches import BatchReader
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench

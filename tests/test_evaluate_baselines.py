@@ -18,7 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import EvaluateConfig, RecordsConfig, TableSnapshot
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
 from tasks.display.evaluation import beside_simple_model
 from tasks.evaluation import bigrams, classification

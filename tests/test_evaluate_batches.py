@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import ConvnetModel, EvaluateConfig, MlpModel, ResNetModel, ViTModel
-from tasks.config.models import ModelConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import ConvnetModel, MlpModel, ModelConfig, ResNetModel, ViTModel
 from tasks.evaluation.judging import Kept, make_judge, run_model
 from tasks.exporting.score import RawSplit
 from tasks.models import build

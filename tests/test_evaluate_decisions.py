@@ -12,9 +12,8 @@ import pytest
 from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config import EvaluateConfig
 from tasks.config.base import Conflict
-from tasks.config.evaluate import ThresholdConfig
+from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.load import validate
 from tasks.errors import Failed, Refused
 from tasks.evaluation import decisions, temperature, thresholds

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.probes import PROBES
 from tasks.errors import Failed
 from tasks.evaluation.entities import scheme_of

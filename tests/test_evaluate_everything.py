@@ -18,7 +18,12 @@ from sklearn import metrics as sklearn_metrics
 from tasks.artifacts import Export, Report, Variant
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
-from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, MlpModel, TableSnapshot
+from tasks.config.compose import Config
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
+from tasks.config.models import MlpModel
+from tasks.config.snapshot import TableSnapshot
 from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export

@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config import EvaluateConfig
-from tasks.config.evaluate import ThresholdConfig
+from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.probes import PROBES
 from tasks.errors import Failed
 from tasks.evaluation import classification, columns, decisions, fairness, multilabel, regression, slices, worst_slices

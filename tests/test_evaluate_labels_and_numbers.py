@@ -10,20 +10,16 @@ from sklearn.dummy import DummyRegressor
 
 from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
-from tasks.config import (
-    Config,
-    EvaluateConfig,
-    ImageSnapshot,
-    MlpModel,
-    RecordsConfig,
-    SklearnSource,
-    TableSnapshot,
-    TrainConfig,
-)
+from tasks.config.compose import Config
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
+from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Cosine
+from tasks.config.snapshot import ImageSnapshot, TableSnapshot
+from tasks.config.sources import SklearnSource
 from tasks.config.task import TASKS
-from tasks.config.train import CheckpointConfig
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict

@@ -14,15 +14,13 @@ from PIL import Image
 from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.tables import with_int8_tables
-from tasks.config import (
-    Config,
-    EvaluateConfig,
-    RecordsConfig,
-    TextFilesSource,
-    TokensSnapshot,
-    TrainConfig,
-    TransformerModel,
-)
+from tasks.config.compose import Config
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import TransformerModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TokensSnapshot
+from tasks.config.sources import TextFilesSource
+from tasks.config.train import TrainConfig
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.estimates import PAIRED, SKEWED

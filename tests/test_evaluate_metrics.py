@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.evaluation import gates, select_metrics
 from tasks.evaluation.classification import METRICS, Predictions

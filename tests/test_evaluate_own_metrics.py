@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Report, Snapshot
-from tasks.config import EvaluateConfig
 from tasks.config.base import Conflict
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.load import load
 from tasks.errors import Failed, Refused
 from tasks.evaluation.classification import METRICS, Predictions

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import gating

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.probes import PROBES
 from tasks.errors import Failed, Refused
 from tasks.evaluation import probes, robustness

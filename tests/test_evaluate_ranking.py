@@ -18,18 +18,15 @@ from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
-from tasks.config import (
-    CompressConfig,
-    Config,
-    EvaluateConfig,
-    ExportConfig,
-    MlpModel,
-    RecordsConfig,
-    TableSnapshot,
-    TrainConfig,
-)
 from tasks.config.base import Conflict
-from tasks.config.train import CheckpointConfig
+from tasks.config.compose import Config
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
+from tasks.config.models import MlpModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.ranking import METRICS, Predictions
 from tasks.evaluation.report import build

@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.dummy import DummyClassifier
 
 from tasks.artifacts import Report
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation import pictures
 from tasks.evaluation.report import build
 from tasks.feed import open_snapshot

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from flows.preflight import check_source
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.load import validate
 from tasks.errors import Refused
 from tasks.evaluation import columns, worst_slices

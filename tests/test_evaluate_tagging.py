@@ -21,26 +21,20 @@ from tasks.compression.distill import added_loss
 from tasks.compression.forms import Form
 from tasks.compression.judging import judge as judge_variants
 from tasks.compression.variants import build as compress
-from tasks.config import (
-    CompressConfig,
-    Config,
-    CsvSource,
-    EncoderModel,
-    EvaluateConfig,
-    ExportConfig,
-    ImportedModel,
-    JsonlSource,
-    ParquetSource,
-    RecordsConfig,
-    TableSnapshot,
-    TrainConfig,
-)
 from tasks.config.base import Conflict
+from tasks.config.compose import Config
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.config.gates import FloatGate
 from tasks.config.model_methods import Distill
+from tasks.config.models import EncoderModel, ImportedModel
 from tasks.config.optimizer import Sgd
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
+from tasks.config.sources import CsvSource, JsonlSource, ParquetSource
 from tasks.config.strategy import Mirrored
-from tasks.config.train import CheckpointConfig
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.display.evaluation import lines
 from tasks.errors import Failed, Refused
 from tasks.evaluation.entities import scheme_of

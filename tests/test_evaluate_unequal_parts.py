@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse, stats
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation import (
     calibration,
     columns,

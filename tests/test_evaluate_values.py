@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import classification, language_model, multilabel, pictures, regression

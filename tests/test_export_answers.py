@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config import KerasFileModel
+from tasks.config.models import KerasFileModel
 from tasks.exporting.generation import CAPACITY, Cached, capacity_for
 from tasks.exporting.prediction import class_of, labels_of
 from tasks.models.brought import source_files

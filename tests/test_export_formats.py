@@ -21,7 +21,10 @@ from tasks import exporting
 from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import variants as variants_of
 from tasks.compression.forms import Form
-from tasks.config import CompressConfig, ConvnetModel, EvaluateConfig, ExportConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
+from tasks.config.models import ConvnetModel
 from tasks.errors import Failed, Refused
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_parents

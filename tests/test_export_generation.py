@@ -13,10 +13,10 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tasks.compression import float16, int8_dynamic, low_rank
 from tasks.compression.changed import with_weights
-from tasks.config import TransformerModel
 from tasks.config.method import FineTune
 from tasks.config.methods import Float16
 from tasks.config.model_methods import LowRank
+from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.generation import CAPACITY, Cached, with_cache
 from tasks.exporting.verify import decoded

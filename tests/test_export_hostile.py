@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from tasks.config import MlpModel
+from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, format_of, onnx, openvino, safetensors, stablehlo
 from tasks.exporting.graph_operations import SAVER

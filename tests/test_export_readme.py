@@ -20,7 +20,9 @@ from scipy.special import expit, softmax
 
 from tasks import snapshots
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config import ImageSnapshot, MlpModel, RecordsConfig, TableSnapshot, TokensSnapshot, TransformerModel
+from tasks.config.models import MlpModel, TransformerModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.task import TARGET, TASKS
 from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.arrays import write_arrays

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation.metrics import Means, mean, root
 from tasks.exporting import EVIDENCE, LITERT, export, latency, predict, score

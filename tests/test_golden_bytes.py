@@ -18,16 +18,14 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.config import (
-    CompressConfig,
-    ConvnetModel,
-    EvaluateConfig,
-    ExportConfig,
-    ImageSnapshot,
-    RecordsConfig,
-    SklearnSource,
-    TrainConfig,
-)
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
+from tasks.config.models import ConvnetModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.sources import SklearnSource
+from tasks.config.train import TrainConfig
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.support.benches import published, workbench

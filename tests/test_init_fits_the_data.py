@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flows.preset_text import preset_of
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.guess.found import Guess
 from tasks.guess.roles import Columns, Tagged
 from tasks.guess.splits import Splits

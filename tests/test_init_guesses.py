@@ -14,7 +14,7 @@ import pytest
 import soundfile
 from PIL import Image
 
-from tasks.config import RecordsConfig
+from tasks.config.records import RecordsConfig
 from tasks.errors import Refused
 from tasks.guess.column import FEW_CLASSES, Column, look, payload_kind
 from tasks.guess.columns import guess_columns

@@ -14,9 +14,11 @@ from PIL import Image
 from flows.preset_text import TEXT_SIZES, preset_of
 from tasks import snapshots
 from tasks.artifacts import Records
-from tasks.config import ImageFolderSource, RecordsConfig, TextFilesSource, TransformerModel
 from tasks.config.load import load
 from tasks.config.methods import Int8Dynamic
+from tasks.config.models import TransformerModel
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
 from tasks.processes.workbench import Workbench

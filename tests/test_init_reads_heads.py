@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.config import CsvSource
+from tasks.config.sources import CsvSource
 from tasks.errors import Refused
 from tasks.guess import guess_source
 from tasks.guess.forms import csv, jsonl

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TransformerModel, ViTModel
+from tasks.config.models import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TransformerModel, ViTModel
 from tasks.config.stored import FactoredModel
 from tasks.errors import Failed
 from tasks.models import build, functions

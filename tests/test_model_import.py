@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import EvaluateConfig, ImportedModel, PythonSource, TableSnapshot
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.load import load
+from tasks.config.models import ImportedModel
+from tasks.config.snapshot import TableSnapshot
+from tasks.config.sources import PythonSource
 from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped

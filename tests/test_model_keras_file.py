@@ -16,8 +16,8 @@ import pytest
 from keras.src.backend.common import global_state
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import KerasFileModel
 from tasks.config.fine_tune import FileInit
+from tasks.config.models import KerasFileModel
 from tasks.errors import Failed, Refused
 from tasks.models import build, from_file, keras_file
 from tasks.models.keras_archive import outside

@@ -15,8 +15,10 @@ import pytest
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.compression import int8_dynamic
-from tasks.config import (
-    CompressConfig,
+from tasks.config.base import Conflict
+from tasks.config.compress import CompressConfig
+from tasks.config.methods import Int8Dynamic
+from tasks.config.models import (
     Convnet1dModel,
     DlrmModel,
     EncoderModel,
@@ -25,8 +27,6 @@ from tasks.config import (
     TransformerModel,
     ViTModel,
 )
-from tasks.config.base import Conflict
-from tasks.config.methods import Int8Dynamic
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Pipeline

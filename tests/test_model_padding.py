@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import EncoderModel
+from tasks.config.models import EncoderModel
 from tasks.models import build
 from tasks.models.layers import PADDING
 

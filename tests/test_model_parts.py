@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config import (
+from tasks.config.models import (
     Convnet1dModel,
     ConvnetModel,
     DlrmModel,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import identity
+from tasks.config.base import identity
 from tasks.draws import position
 from tasks.feed import block_order
 from tasks.feed.block_order import permutation_in_blocks

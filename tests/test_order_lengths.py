@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.config import EncoderModel, TrainConfig, identity
+from tasks.config.base import identity
+from tasks.config.models import EncoderModel
 from tasks.config.strategy import Mirrored, Tpu
+from tasks.config.train import TrainConfig
 from tasks.draws import permutation
 from tasks.errors import Refused, Stopped
 from tasks.feed import length_order, open_snapshot

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.pages import judgement
 from tasks.pages.facts import Facts
 from tasks.runs.home import Home

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Report, Variant
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.pages import run_page
 from tasks.pages.facts import Facts
 from tasks.runs.judgement import words

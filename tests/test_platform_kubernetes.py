@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.load import load
 from tests.support.homes import ROOT, CommandHome
 from tests.support.hosts import DOCKERFILE, FEW, as_host, train

@@ -16,8 +16,10 @@ import pytest
 from flows.commands.predict import formatted
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import CsvSource, RecordsConfig, TableSnapshot
 from tasks.config.base import identity
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
+from tasks.config.sources import CsvSource
 from tasks.errors import Failed
 from tasks.exporting import raw_csv
 from tasks.exporting.raw_inputs import RAW_INPUTS

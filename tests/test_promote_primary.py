@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.errors import Refused
 from tasks.registry import comparison
 

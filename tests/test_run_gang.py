@@ -25,8 +25,8 @@ import psutil
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import SqlSource
 from tasks.config.cluster import ClusterConfig
+from tasks.config.sources import SqlSource
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import fork_server, member, places, wire
 from tasks.processes import gang as gangs

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.load import load, validate
 from tasks.display.numbers import figure, seconds
 from tasks.display.words import raw_input, score, span

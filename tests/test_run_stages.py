@@ -12,7 +12,9 @@ import pytest
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.searching import space
-from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.config.load import load
 from tasks.errors import Failed
 from tasks.runner import identities

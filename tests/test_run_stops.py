@@ -22,8 +22,8 @@ import pytest
 
 from infra.services import call
 from tasks.artifacts import Outcome, Records
-from tasks.config import TextFilesSource
 from tasks.config.load import load
+from tasks.config.sources import TextFilesSource
 from tasks.errors import Stopped
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench

@@ -16,8 +16,14 @@ import pytest
 from tasks import compress as compressing
 from tasks import export as exporting
 from tasks import train as verbs
-from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, RecordsConfig, TrainConfig, TuneConfig
+from tasks.config.compose import Config
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.config.load import load
+from tasks.config.records import RecordsConfig
+from tasks.config.train import TrainConfig
+from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
 from tasks.evaluation import decisions, report, slices, temperature
 from tasks.evaluation.intervals import Interval, Value

@@ -9,7 +9,9 @@ import pytest
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import CsvSource, RecordsConfig, TableSnapshot
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
+from tasks.config.sources import CsvSource
 from tasks.config.transform import Tokens
 from tasks.display.examples import examples
 from tasks.errors import Refused

@@ -15,7 +15,9 @@ from PIL import Image
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.sources import SklearnSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader

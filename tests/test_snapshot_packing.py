@@ -17,7 +17,11 @@ from pydantic import ValidationError
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import EvaluateConfig, JsonlSource, RecordsConfig, TextFilesSource, TokensSnapshot, TransformerModel
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import TransformerModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TokensSnapshot
+from tasks.config.sources import JsonlSource, TextFilesSource
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.evaluation.judging import make_judge

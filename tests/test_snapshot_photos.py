@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks.config import RecordsConfig
+from tasks.config.records import RecordsConfig
 from tasks.reader import decoding
 from tasks.records.pixels import NotAnImage, sums
 from tests.support.raw_data import kinds

@@ -12,8 +12,11 @@ import pytest
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource, TrainConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.sources import SklearnSource
 from tasks.config.task import WEIGHT
+from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.feed.batches import BatchReader

@@ -12,7 +12,9 @@ import pytest
 
 from tasks import snapshots
 from tasks.artifacts import Records
-from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.sources import SklearnSource
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tests.support.benches import contents

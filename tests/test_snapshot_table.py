@@ -13,8 +13,11 @@ import pytest
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import CsvSource, MlpModel, RecordsConfig, SklearnSource, TableSnapshot
 from tasks.config.base import identity
+from tasks.config.models import MlpModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
+from tasks.config.sources import CsvSource, SklearnSource
 from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot

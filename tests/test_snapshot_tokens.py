@@ -17,7 +17,9 @@ import tokenizers
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import JsonlSource, RecordsConfig, TextFilesSource, TokensSnapshot
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TokensSnapshot
+from tasks.config.sources import JsonlSource, TextFilesSource
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets

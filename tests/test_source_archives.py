@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tasks.config import ImageFolderSource, RecordsConfig, TextFilesSource
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

@@ -12,7 +12,8 @@ import pytest
 import soundfile
 
 from tasks.artifacts import Records
-from tasks.config import AudioFolderSource, RecordsConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import AudioFolderSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

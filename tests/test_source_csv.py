@@ -18,9 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.config import CsvSource
 from tasks.config.base import identity
-from tasks.config.sources import tables
+from tasks.config.sources import CsvSource, tables
 from tasks.errors import Failed, Refused
 from tasks.sources import blocks as blocks_module
 from tasks.sources import delimited, open_source, streams, table_files

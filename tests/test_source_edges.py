@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import CsvSource, JsonlSource
+from tasks.config.sources import CsvSource, JsonlSource
 from tasks.sources import table_files
 from tasks.sources.payloads import Payloads
 from tasks.sources.python import _array

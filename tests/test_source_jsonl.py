@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config import JsonlSource
+from tasks.config.sources import JsonlSource
 from tasks.errors import Failed
 from tasks.sources import delimited, open_source, table_files
 from tests.support.rows import everything

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.config import ParquetSource
+from tasks.config.sources import ParquetSource
 from tasks.errors import Failed, Refused
 from tasks.sources import open_source, parquet, streams, table_files
 from tests.support.rows import everything

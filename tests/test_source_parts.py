@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import AudioFolderSource, ImageFolderSource, JsonlSource, TextFilesSource, TfdsSource
+from tasks.config.sources import AudioFolderSource, ImageFolderSource, JsonlSource, TextFilesSource, TfdsSource
 from tasks.environment.user_code import closure, importable
 from tasks.errors import Failed, Refused
 from tasks.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams, table_files

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tasks.config import PythonSource, RecordsConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import PythonSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from tasks.config import RecordsConfig, SqlSource
 from tasks.config.base import identity
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SqlSource
 from tasks.errors import Failed, Refused
 from tasks.processes.request import secrets_of
 from tasks.processes.workbench import Workbench

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.preset_text import preset_of
-from tasks.config import TfdsSource
+from tasks.config.sources import TfdsSource
 from tasks.guess import Choices, guess_source
 from tasks.sources import open_source
 from tests.support.rows import everything

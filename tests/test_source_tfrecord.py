@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config import RecordsConfig, TfrecordSource
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import TfrecordSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import RecordsConfig, WebdatasetSource
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import WebdatasetSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

@@ -12,7 +12,7 @@ import pytest
 
 from flows.commands import doctor, predict
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
-from tasks.config import ReleaseConfig
+from tasks.config.promote import ReleaseConfig
 from tasks.errors import Damaged, Failed
 from tasks.runner import hosts, stages
 from tasks.runner.attempt import current

@@ -17,9 +17,10 @@ from mlflow.entities import Param
 from mlflow.utils.validation import _validate_param
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config import TrainConfig, TuneConfig
 from tasks.config.load import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
+from tasks.config.train import TrainConfig
+from tasks.config.tune import TuneConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import crew as crews
 from tasks.processes import places

@@ -18,9 +18,9 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_ndarray
 
 from tasks.artifacts import Snapshot
-from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.tensorboard import TensorBoard
+from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts

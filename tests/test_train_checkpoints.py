@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import TrainConfig
 from tasks.config.spikes import Rollback
-from tasks.config.train import CheckpointConfig, EarlyStopping
+from tasks.config.train import CheckpointConfig, EarlyStopping, TrainConfig
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import PAUSES

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import TrainConfig
 from tasks.config.schedule import Cosine
 from tasks.config.spikes import Rollback
-from tasks.config.train import EarlyStopping
+from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, Log, Progress

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import MlpModel, TrainConfig, identity
+from tasks.config.base import identity
 from tasks.config.fine_tune import ChampionInit, FileInit, KerasHubInit, ModelInit
-from tasks.config.train import CheckpointConfig, EarlyStopping
+from tasks.config.models import MlpModel
+from tasks.config.train import CheckpointConfig, EarlyStopping, TrainConfig
 from tasks.environment import user_code
 from tasks.errors import Refused
 from tasks.training.best_weights import BestWeights

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import identity
+from tasks.config.base import identity
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant, Linear
 from tasks.config.train import CheckpointConfig, EarlyStopping

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import TrainConfig
 from tasks.config.augment import Flip
 from tasks.config.fine_tune import RateScaling
+from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.feed.augment import Augmenter

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config import MlpModel
+from tasks.config.models import MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.processes.workbench import Workbench

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import TrainConfig
 from tasks.config.strategy import MultiWorker, ParameterServer
+from tasks.config.train import TrainConfig
 from tasks.environment import memory
 from tasks.errors import Failed, Lost
 from tasks.processes.workbench import Workbench

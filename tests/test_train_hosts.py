@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import TrainConfig
 from tasks.config.cluster import ClusterConfig
 from tasks.config.load import validate
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Cosine
 from tasks.config.strategy import MultiWorker
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.meeting import Meeting

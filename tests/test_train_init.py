@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import ImportedModel, MlpModel, TrainConfig
 from tasks.config.base import Conflict, identity
 from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
+from tasks.config.models import ImportedModel, MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored, Pipeline
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader

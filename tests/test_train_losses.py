@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
+from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack

@@ -15,10 +15,12 @@ import tensorflow as tf
 from pydantic import ValidationError
 
 from tasks.artifacts import Snapshot
-from tasks.config import Config, ImportedModel, MlpModel, ResNetModel, TrainConfig
 from tasks.config.base import Conflict
+from tasks.config.compose import Config
+from tasks.config.models import ImportedModel, MlpModel, ResNetModel
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
+from tasks.config.train import TrainConfig
 from tasks.environment import memory
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot

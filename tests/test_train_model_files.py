@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tasks.config import ConvnetModel
+from tasks.config.models import ConvnetModel
 from tasks.models import build
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import load, save, weights_sha256

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config import ConvnetModel, MlpModel
+from tasks.config.models import ConvnetModel, MlpModel
 from tasks.errors import Failed
 from tasks.models import build
 

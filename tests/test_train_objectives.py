@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.config import TrainConfig
 from tasks.config.fine_tune import Lora
 from tasks.config.optimizer import Adam, AdamW, Sgd
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.training.engines.tensorflow.adapting import adapt, belongs, merged

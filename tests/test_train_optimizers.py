@@ -14,12 +14,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Snapshot
-from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.fine_tune import RateScaling
 from tasks.config.optimizer import OPTIMIZERS, AdamW, AnyOptimizer, Lamb, Muon, Sgd
 from tasks.config.schedule import Constant, Cosine, ScheduleConfig
 from tasks.config.strategy import ParameterServer
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader

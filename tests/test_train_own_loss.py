@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.load import load
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models.keras_file import architecture
 from tasks.processes.workbench import Workbench

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import Config, identity
+from tasks.config.base import identity
+from tasks.config.compose import Config
 from tasks.config.fine_tune import FileInit
 from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tasks.config import MlpModel, TrainConfig, TransformerModel
+from tasks.config.models import MlpModel, TransformerModel
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, Pipeline
-from tasks.config.train import CheckpointConfig
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.models import build as build_model
 from tasks.models.stages import balanced, cut, separators

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from tasks.config import ConvnetModel, EvaluateConfig, TrainConfig
-from tasks.config.train import EarlyStopping
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import ConvnetModel
+from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
 from tasks.processes.workbench import Workbench

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import MlpModel
 from tasks.config.augment import Crop, Flip, Mixup, Noise
+from tasks.config.models import MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.train import CheckpointConfig

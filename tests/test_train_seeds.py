@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.config import ConvnetModel, EvaluateConfig, ImportedModel, TrainConfig, identity
-from tasks.config.base import Conflict
+from tasks.config.base import Conflict, identity
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import ConvnetModel, ImportedModel
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import MultiWorker
+from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.evaluation.intervals import over_seeds
 from tasks.feed import open_snapshot

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config import TrainConfig, identity
-from tasks.config.base import Conflict
+from tasks.config.base import Conflict, identity
 from tasks.config.schedule import Piecewise
 from tasks.config.spikes import Rollback
-from tasks.config.train import CheckpointConfig
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.store.files import canonical

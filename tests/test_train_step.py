@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.config import TrainConfig
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Strategy
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models.features import Input
 from tasks.models.layers import count_weights, embedded, head, initialise, input_layer, layer_seed, name_operations

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config import TransformerModel
+from tasks.config.models import TransformerModel
 from tasks.errors import Failed
 from tasks.models import build, forward
 from tasks.models.keras_file import load, save

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.config.tune import MedianPruner, TpeSampler
 from tasks.runs.journal import JournalFile
 from tasks.search.judging import Judge

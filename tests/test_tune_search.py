@@ -16,7 +16,7 @@ import yaml
 from sqlalchemy import text
 
 from tasks.artifacts import Artifact, Model, Snapshot
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.load import load, validate
 from tasks.config.space import FloatRange
 from tasks.config.task import TASKS

@@ -21,7 +21,7 @@ from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
     from tasks.training.accelerator_check import Trained
     from tasks.training.ceilings import Ceiling
 

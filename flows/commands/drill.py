@@ -17,7 +17,7 @@ from tasks.runs.home import find_home
 from tasks.store.files import pretty, write
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 PAGE, JSON = "page.html", "verdict.json"
 

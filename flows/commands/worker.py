@@ -14,7 +14,7 @@ from tasks.errors import Failed
 from tasks.runs.home import Home, find_home
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
     from tasks.processes.places import Place
 
 

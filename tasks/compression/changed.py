@@ -13,9 +13,9 @@ import numpy as np
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import model_method, trained_method
 from tasks.compression.kernels import kernels
-from tasks.config import TrainConfig
 from tasks.config.method import Method
 from tasks.config.stored import STORED
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models import brought
 from tasks.models import build as build_model

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.config import ModelConfig
 from tasks.config.model_methods import Distill
+from tasks.config.models import ModelConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 

@@ -15,7 +15,8 @@ from tasks.compression import front
 from tasks.compression.forms import FLOAT, Form
 from tasks.compression.front import Point
 from tasks.compression.slowest import slowest_of
-from tasks.config import CompressConfig, EvaluateConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.method import Method
 from tasks.evaluation import gates, gating
 from tasks.evaluation.gates import Ratio, Verdict

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config import ModelConfig
 from tasks.config.model_methods import LowRank
+from tasks.config.models import ModelConfig
 from tasks.errors import Failed
 
 if TYPE_CHECKING:

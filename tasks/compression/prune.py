@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.compression.kernels import kernels, layers_with_kernels
-from tasks.config import ModelConfig
 from tasks.config.model_methods import Prune
+from tasks.config.models import ModelConfig
 from tasks.errors import Failed
 
 if TYPE_CHECKING:

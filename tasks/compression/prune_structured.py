@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config import ModelConfig
 from tasks.config.model_methods import PruneStructured
+from tasks.config.models import ModelConfig
 from tasks.errors import Failed
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.compression.front import Point, dominated_by
-from tasks.config import CompressConfig
+from tasks.config.compress import CompressConfig
 from tasks.config.methods import Chain
 from tasks.config.task import TASKS
 

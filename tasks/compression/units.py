@@ -13,8 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config import ConvnetModel, MlpModel
-from tasks.config.models import Convnet1dModel, EncoderModel, ResNetModel, TransformerModel, ViTModel
+from tasks.config.models import (
+    Convnet1dModel,
+    ConvnetModel,
+    EncoderModel,
+    MlpModel,
+    ResNetModel,
+    TransformerModel,
+    ViTModel,
+)
 from tasks.models.attention import head_size
 from tasks.models.layers import LOGITS
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression.methods import CHOSEN
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation.judging import compare, make_judge, run_model
 from tasks.evaluation.report import read_kept
 from tasks.evaluation.splits import SnapshotSplit

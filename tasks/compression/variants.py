@@ -13,7 +13,8 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import drawn, file_method
 from tasks.compression.forms import Form
 from tasks.compression.given import Given
-from tasks.config import CompressConfig, EvaluateConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.method import Method
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.decisions import Decision

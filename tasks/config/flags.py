@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 

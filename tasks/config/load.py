@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tasks.config import Config
 from tasks.config.base import PATTERNS, Conflict
+from tasks.config.compose import Config
 from tasks.config.flags import apply_flags, entries, kind_of, sections
 from tasks.config.paths import add_folders, change_searched, make_absolute
 from tasks.config.yaml_values import read_yaml

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tasks.config import Config
 from tasks.config.base import NotIdentity
+from tasks.config.compose import Config
 
 HEAD = """# Config reference
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tasks.config import Config, identity
-from tasks.config.base import OWN_CODE, Conflict, IsPath
+from tasks.config.base import OWN_CODE, Conflict, IsPath, identity
+from tasks.config.compose import Config
 from tasks.config.fine_tune import ChampionInit
 from tasks.config.flags import put
 from tasks.config.load import quoted, validate

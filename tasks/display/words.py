@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tasks.artifacts import Artifact, Release
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.task import CONSTANT, TASKS
 from tasks.display.numbers import kilobytes, seconds
 from tasks.search.table import COMPLETE, STATES, Table, Trial

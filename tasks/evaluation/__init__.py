@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 
 REPORT_VERSION = 11

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import multilabel, ordering, pictures
 from tasks.evaluation.metrics import Means, Metric, mean

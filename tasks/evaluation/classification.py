@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL
 from tasks.errors import Failed
 from tasks.evaluation import ordering, pictures, thresholds

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Refused
 from tasks.records.rules import COMPARED, DTYPES
 from tasks.sources.features import Feature

@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy.special import expit, logit
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import temperature, thresholds
 from tasks.evaluation.judging import Judge

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.errors import Failed
 from tasks.evaluation import bigrams

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from scipy.special import expit
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TARGET
 from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Means, Metric, Score, mean

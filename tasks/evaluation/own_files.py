@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.environment.user_code import deciding, files_of
 
 FIELD = "evaluate.own_metrics"

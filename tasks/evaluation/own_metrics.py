@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
 from tasks.evaluation.intervals import Interval, interval_of

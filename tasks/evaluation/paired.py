@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL, TARGET
 from tasks.draws import splitmix64
 from tasks.evaluation.decisions import Decision

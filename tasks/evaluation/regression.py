@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TARGET
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, mean, root

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, units

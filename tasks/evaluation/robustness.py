@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.probes import IMAGE, NUMBERS, AnyProbe
 from tasks.errors import Failed, Refused
 from tasks.evaluation.intervals import difference

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation import columns, fairness, worst_slices
 from tasks.evaluation.columns import Masks

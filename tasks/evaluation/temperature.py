@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 from scipy.optimize import minimize_scalar
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation.intervals import difference, flat, intervals
 from tasks.evaluation.judging import Judge
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.config import ExportConfig
+from tasks.config.export import ExportConfig
 from tasks.config.task import TARGET, TASKS
 from tasks.environment import accelerators
 from tasks.errors import Failed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.errors import Failed
 from tasks.evaluation.decisions import Decision

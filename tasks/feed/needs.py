@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tasks.config import SnapshotConfig, TrainConfig
 from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.config.base import Conflict
-from tasks.config.snapshot import SNAPSHOTS, TableSnapshot, TokensSnapshot
+from tasks.config.snapshot import SNAPSHOTS, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.config.task import LABEL, TASKS
+from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import augment
 from tasks.snapshots.transforms import choose

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tasks.config import TextFilesSource
+from tasks.config.sources import TextFilesSource
 from tasks.errors import Refused
 from tasks.guess.samples import ENDINGS, kind_of_file
 from tasks.sources import audio_folder

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from tasks.config import CsvSource, SourceConfig
+from tasks.config.sources import CsvSource, SourceConfig
 from tasks.errors import Refused
 from tasks.guess import examples, forms
 from tasks.guess.column import payload_kind

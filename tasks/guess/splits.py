@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from tasks.config import RecordsConfig, SourceConfig
-from tasks.config.records import USUAL_NAMES
+from tasks.config.records import USUAL_NAMES, RecordsConfig
+from tasks.config.sources import SourceConfig
 from tasks.errors import Refused
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, Assignment

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
-from tasks.config import CsvSource, SourceConfig
+from tasks.config.sources import CsvSource, SourceConfig
 from tasks.errors import Refused
 from tasks.guess.candidates import is_called_label
 from tasks.guess.column import look

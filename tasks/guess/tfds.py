@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tasks.config import TfdsSource
 from tasks.config.records import USUAL_NAMES
-from tasks.config.sources import ColumnsSource
+from tasks.config.sources import ColumnsSource, TfdsSource
 from tasks.errors import Refused
 from tasks.guess.forms import Form
 from tasks.guess.found import Choices, Guess, name_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tasks.config import ModelConfig
+from tasks.config.models import ModelConfig
 from tasks.config.models.architecture import OwnArchitecture
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tasks.config import ImportedModel, ModelConfig
+from tasks.config.models import ImportedModel, ModelConfig
 from tasks.config.stored import Derived
 from tasks.environment.user_code import files_of, packages_of
 from tasks.models.keras_archive import CONFIG, architecture_of

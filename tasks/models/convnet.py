@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tasks.config import ConvnetModel
+from tasks.config.models import ConvnetModel
 from tasks.models.features import single_image
 from tasks.models.layers import conv, dense, dropout, head, input_layer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tasks.config import Convnet1dModel
+from tasks.config.models import Convnet1dModel
 from tasks.errors import Failed
 from tasks.models.features import single_input
 from tasks.models.layers import dense, dropout, head, input_layer, layer_seed

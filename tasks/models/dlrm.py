@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tasks.config import DlrmModel
+from tasks.config.models import DlrmModel
 from tasks.models.features import model_inputs
 from tasks.models.layers import dense, dropout, embedded, head, input_layer, name_operations
 

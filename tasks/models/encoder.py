@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tasks.config import EncoderModel
+from tasks.config.models import EncoderModel
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.models.attention import as_float32, attention, feed_forward, norm, normal, positions_of, rotation_of

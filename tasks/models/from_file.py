@@ -13,7 +13,7 @@ from typing import Any
 import keras
 from keras.src.backend.common import global_state
 
-from tasks.config import KerasFileModel
+from tasks.config.models import KerasFileModel
 from tasks.errors import Failed, UserError
 from tasks.models.imported import finished, output_count, repeatable
 from tasks.models.keras_archive import FIELD, MOST_BYTES, TRUST, WEIGHTS, architecture_of, weights_in

@@ -18,7 +18,7 @@ import keras
 from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 
-from tasks.config import ImportedModel
+from tasks.config.models import ImportedModel
 from tasks.config.task import LABEL, TASKS
 from tasks.environment.user_code import raised_at
 from tasks.errors import Failed

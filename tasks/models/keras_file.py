@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config import ModelConfig
+from tasks.config.models import ModelConfig
 from tasks.config.stored import STORED
 from tasks.config.task import TASKS
 from tasks.models import brought, build, functions

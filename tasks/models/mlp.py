@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tasks.config import MlpModel
+from tasks.config.models import MlpModel
 from tasks.models.features import model_inputs
 from tasks.models.layers import dense, dropout, encoded, head, name_operations
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tasks.config import ResNetModel
+from tasks.config.models import ResNetModel
 from tasks.models.features import single_image
 from tasks.models.layers import conv_plain, dropout, head, input_layer
 

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tasks.config import TransformerModel
+from tasks.config.models import TransformerModel
 from tasks.errors import Failed
 from tasks.models.attention import (
     as_float32,

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tasks.config import ViTModel
+from tasks.config.models import ViTModel
 from tasks.models.attention import as_float32, attention, feed_forward, norm
 from tasks.models.features import single_image
 from tasks.models.layers import dropout, head, input_layer, layer_seed, name_operations

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tasks.artifacts import Artifact
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.display.numbers import figure, kilobytes
 from tasks.display.words import interval

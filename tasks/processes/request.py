@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tasks.config import SqlSource
+from tasks.config.sources import SqlSource
 from tasks.errors import Failed
 from tasks.store.staging import Staging
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from tasks.config import Config
+from tasks.config.compose import Config
 
 CGROUPS = Path("/sys/fs/cgroup")
 

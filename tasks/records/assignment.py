@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.config import RecordsConfig
-from tasks.config.records import SPLITS, USUAL_NAMES
+from tasks.config.records import SPLITS, USUAL_NAMES, RecordsConfig
 from tasks.errors import Refused
 from tasks.reader.values import MISSING
 from tasks.records.kinds import category

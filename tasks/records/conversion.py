@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Outcome
-from tasks.config import RecordsConfig, SourceConfig, identity
+from tasks.config.base import identity
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SourceConfig
 from tasks.environment.memory import return_freed
 from tasks.errors import Failed
 from tasks.records import duplicates, shared, tfds, ties

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.config import RecordsConfig
+from tasks.config.records import RecordsConfig
 from tasks.errors import Refused
 from tasks.records.schema import Schema
 from tasks.sources.features import NO_TIME, Feature

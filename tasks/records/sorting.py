@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.config import RecordsConfig
+from tasks.config.records import RecordsConfig
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, UNASSIGNED, Assignment
 from tasks.records.kinds import category, kind_of, tags

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tasks.artifacts import Report
-from tasks.config import Config, EvaluateConfig
+from tasks.config.compose import Config
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.gates import AbsoluteGate, PromoteGate
 from tasks.config.task import TASKS
 from tasks.errors import Failed, Refused, of_the_machine

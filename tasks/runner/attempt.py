@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.roles import CHIEF, Role
 from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import EvaluateConfig, TrainConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.train import TrainConfig
 from tasks.runner import identities
 from tasks.runner.stages import model_of_store
 

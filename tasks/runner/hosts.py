@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact, Model
-from tasks.config import Config, identity
+from tasks.config.base import identity
+from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
 from tasks.models.brought import source_files
 from tasks.processes.meeting import Meeting

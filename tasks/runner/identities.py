@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact, Model, Variant
-from tasks.config import (
-    CompressConfig,
-    EvaluateConfig,
-    ExportConfig,
-    ModelConfig,
-    RecordsConfig,
-    SnapshotConfig,
-    SourceConfig,
-    TrainConfig,
-    TuneConfig,
-    identity,
-)
+from tasks.config.base import identity
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
 from tasks.config.method import Method
+from tasks.config.models import ModelConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import SnapshotConfig
+from tasks.config.sources import SourceConfig
+from tasks.config.train import TrainConfig
+from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
 
 if TYPE_CHECKING:

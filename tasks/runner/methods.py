@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import TrainConfig
 from tasks.config.fine_tune import ModelInit
 from tasks.config.method import FineTune, Method
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.runner import identities
 from tasks.runner.planner import planner

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tasks.artifacts import Artifact
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.runner.identities import Identity
 from tasks.runs.differences import PlannedArtifact
 from tasks.store.store import Store, handle

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Export, Records, Release, Report
-from tasks.config import Config, EvaluateConfig, PromoteConfig
+from tasks.config.compose import Config
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.promote import PromoteConfig
 from tasks.config.task import TASKS
 from tasks.display import terminal
 from tasks.display.evaluation import report_of

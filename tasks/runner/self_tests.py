@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.display import terminal
 from tasks.runner.attempt import current
 from tasks.runner.identities import installed

@@ -14,7 +14,8 @@ from prefect.client.schemas import State
 from prefect.states import Completed
 
 from tasks.artifacts import Artifact, Model
-from tasks.config import Config, ReleaseConfig
+from tasks.config.compose import Config
+from tasks.config.promote import ReleaseConfig
 from tasks.config.roles import CHIEF, Role
 from tasks.display import terminal
 from tasks.display.words import state_message

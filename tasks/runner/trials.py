@@ -10,7 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tasks.artifacts import Artifact, Model, Records, Snapshot
-from tasks.config import Config, EvaluateConfig, TrainConfig
+from tasks.config.compose import Config
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.train import TrainConfig
 from tasks.errors import Lost, Refused, Stopped, UserError
 from tasks.feed.order import steps_of
 from tasks.runner.attempt import Attempt, as_current, threads_of_trials

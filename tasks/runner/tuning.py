@@ -16,7 +16,7 @@ from prefect.states import Completed
 
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.config.tuned import searched, with_values
 from tasks.display import terminal
 from tasks.display.words import describe_search, describe_trial

@@ -23,7 +23,7 @@ from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 LOCK = ".lock"
 """In the folder of the runs: the lock under which a run is chosen and marked as running."""
@@ -61,7 +61,7 @@ class Run:
     @property
     def config(self) -> Config:
         """The full config of the run."""
-        from tasks.config import Config
+        from tasks.config.compose import Config
 
         return Config.model_validate(self.record["config"])
 

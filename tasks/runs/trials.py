@@ -9,7 +9,7 @@ from tasks.runs.runs import Run, identity_of, new_record
 from tasks.store.files import pretty, write
 
 if TYPE_CHECKING:
-    from tasks.config import Config
+    from tasks.config.compose import Config
 
 FLOW = "trial"
 

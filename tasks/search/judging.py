@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.runs.journal import read
 from tasks.search.study import Study
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import ModelConfig
+from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from tasks.config import TuneConfig
+from tasks.config.tune import TuneConfig
 from tasks.search import storage as storages
 from tasks.search.pruners import make_pruner
 from tasks.search.samplers import make_sampler

@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.config import Config, ModelConfig, TrainConfig, TuneConfig
+from tasks.config.compose import Config
+from tasks.config.models import ModelConfig
+from tasks.config.train import TrainConfig
+from tasks.config.tune import TuneConfig
 from tasks.store.files import pretty, write
 
 FILE = "trials.json"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import SnapshotConfig, TableSnapshot
+from tasks.config.snapshot import SnapshotConfig, TableSnapshot
 from tasks.records.arrays import ArrayWriter
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import ImageSnapshot, TableSnapshot
+from tasks.config.snapshot import ImageSnapshot, TableSnapshot
 from tasks.config.transform import Image
 from tasks.errors import Failed
 from tasks.records.reading import RecordsReader

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import TableSnapshot
+from tasks.config.snapshot import TableSnapshot
 from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.vocabulary import UNKNOWN

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import TokensSnapshot
+from tasks.config.snapshot import TokensSnapshot
 from tasks.config.task import SCORED
 from tasks.draws import permutation
 from tasks.errors import Failed

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.config import SourceConfig
+from tasks.config.sources import SourceConfig
 from tasks.errors import Refused
 from tasks.sources.features import Feature
 

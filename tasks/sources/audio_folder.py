@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.config import AudioFolderSource
+from tasks.config.sources import AudioFolderSource
 from tasks.sources import Source
 from tasks.sources.class_folders import ClassFolders
 from tasks.sources.features import DTYPES, Feature

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tasks.config import AudioFolderSource, ImageFolderSource
+from tasks.config.sources import AudioFolderSource, ImageFolderSource
 from tasks.errors import Refused
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature, in_order

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from tasks.config import CsvSource
+from tasks.config.sources import CsvSource
 from tasks.errors import Failed, Refused
 from tasks.sources import Rows
 from tasks.sources.blocks import Block, Dialect, first_record

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tasks.config import ImageFolderSource
+from tasks.config.sources import ImageFolderSource
 from tasks.reader.decoding import BROKEN, DEEP, flat
 from tasks.sources import Source
 from tasks.sources.class_folders import ClassFolders

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 import pyarrow.types as pt
 
-from tasks.config import JsonlSource
+from tasks.config.sources import JsonlSource
 from tasks.sources import Rows
 from tasks.sources.blocks import Block, Dialect
 from tasks.sources.delimited import Delimited, Opened

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from tasks.config import ParquetSource
+from tasks.config.sources import ParquetSource
 from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Rows
 from tasks.sources.columns import check_columns

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config import PythonSource
+from tasks.config.sources import PythonSource
 from tasks.config.sources.columns import shape_of
 from tasks.environment.user_code import deciding, files_of, importable, raised_at
 from tasks.errors import Failed

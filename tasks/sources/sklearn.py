@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from PIL import Image
 
-from tasks.config import SklearnSource
+from tasks.config.sources import SklearnSource
 from tasks.errors import Refused
 from tasks.sources import Bad, Piece, Rows, Source
 from tasks.sources.features import Feature

@@ -33,7 +33,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from tasks.config import SqlSource
+from tasks.config.sources import SqlSource
 from tasks.environment.secrets import resolve, unreferenced
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source

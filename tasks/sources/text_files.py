@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tasks.config import TextFilesSource
+from tasks.config.sources import TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
 from tasks.sources.features import Feature, in_order

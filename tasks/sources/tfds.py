@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.config import TfdsSource
+from tasks.config.sources import TfdsSource
 from tasks.environment.interpreter import PYTHON, environment
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source

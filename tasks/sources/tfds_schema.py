@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.config import TfdsSource
 from tasks.config.base import Conflict
-from tasks.config.sources import ColumnsSource
+from tasks.config.sources import ColumnsSource, TfdsSource
 from tasks.errors import Refused
 
 INFO, SCHEMA = "dataset_info.json", "features.json"

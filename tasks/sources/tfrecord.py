@@ -12,7 +12,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from tasks.config import TfrecordSource
+from tasks.config.sources import TfrecordSource
 from tasks.config.sources.columns import shape_of
 from tasks.sources import Rows
 from tasks.sources.columns import check_columns

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.config import WebdatasetSource
+from tasks.config.sources import WebdatasetSource
 from tasks.errors import Failed
 from tasks.sources import Bad, Rows
 from tasks.sources.columns import check_columns

@@ -9,7 +9,7 @@ import urllib.request
 from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
 
-from tasks.config import NotifyConfig
+from tasks.config.notify import NotifyConfig
 from tasks.display import terminal
 from tasks.environment.secrets import Missing, resolve
 from tasks.pages.description import links

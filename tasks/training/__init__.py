@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 
 MODEL_VERSION = 10
 """Incremented when the same examples, config and seed would give other weights."""

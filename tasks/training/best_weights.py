@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.training.engines import Arrays
 
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config import Config, TrainConfig
 from tasks.config.augment import AugmentConfig
+from tasks.config.compose import Config
 from tasks.config.strategy import OneDevice
+from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.feed.augment import Augmenter
 from tasks.feed.batches import BatchReader

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import TrainConfig, identity
+from tasks.config.base import identity
+from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed.order import steps_of
 from tasks.training.seeds import choice_of

@@ -10,8 +10,10 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config import EvaluateConfig, ModelConfig, TrainConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import ModelConfig
 from tasks.config.roles import SIDECAR
+from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
 from tasks.feed import open_snapshot
 from tasks.training import engines

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.environment import memory
 from tasks.errors import Failed
 from tasks.store.staging import TEMPORARY

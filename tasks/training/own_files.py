@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import file_digest
 from pathlib import Path
 
-from tasks.config import TrainConfig
 from tasks.config.fine_tune import InitConfig
+from tasks.config.train import TrainConfig
 from tasks.environment.user_code import deciding, files_of
 from tasks.errors import Refused
 

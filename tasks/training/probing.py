@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config import ModelConfig, TrainConfig
+from tasks.config.models import ModelConfig
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed, of_the_machine
 from tasks.models.features import input_arrays
 from tasks.training.engines import Arrays

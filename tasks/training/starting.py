@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config import ModelConfig, TrainConfig
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
+from tasks.config.models import ModelConfig
 from tasks.config.stored import PreparedModel
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.models.usage import Usage
 from tasks.training.checkpoints import pack, unpack

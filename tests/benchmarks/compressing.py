@@ -30,7 +30,9 @@ from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression import variants
 from tasks.compression.forms import Form, compressed
 from tasks.compression.int8_dynamic import int8
-from tasks.config import CompressConfig, EvaluateConfig, TransformerModel
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.litert import LiteRT
 from tasks.feed import open_snapshot

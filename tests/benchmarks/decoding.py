@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config import TransformerModel
+from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.generation import with_cache
 from tasks.models import build, functions

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from tasks.artifacts import Snapshot
-from tasks.config import MlpModel
+from tasks.config.models import MlpModel
 from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost

@@ -26,7 +26,7 @@ def rss():
 """
 
 TEXTS = """
-from tasks.config import TextFilesSource
+from tasks.config.sources import TextFilesSource
 from tasks.sources import open_source
 (folder / "texts").mkdir()
 for number in range(size):

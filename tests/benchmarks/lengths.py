@@ -15,9 +15,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config import EncoderModel, TrainConfig
+from tasks.config.models import EncoderModel
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
+from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.processes import threads

@@ -25,7 +25,8 @@ import numpy as np
 import psutil
 from PIL import Image
 
-from tasks.config import ImageFolderSource, RecordsConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import ImageFolderSource
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.store.staging import Staging

@@ -12,7 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tasks.config import MlpModel, ResNetModel, TrainConfig, TransformerModel
+from tasks.config.models import MlpModel, ResNetModel, TransformerModel
+from tasks.config.train import TrainConfig
 from tasks.models import build
 from tasks.models.segments import segments
 from tasks.processes import threads

@@ -19,9 +19,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TrainConfig, TransformerModel
+from tasks.config.models import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TransformerModel
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
+from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.processes import threads

@@ -57,7 +57,8 @@ def write(folder: Path, count: int) -> None:
 
 def convert(path: Path, root: Path) -> None:
     """Convert a file as `millrace run dataset` does, on all cores."""
-    from tasks.config import CsvSource, ParquetSource, RecordsConfig
+    from tasks.config.records import RecordsConfig
+    from tasks.config.sources import CsvSource, ParquetSource
     from tasks.processes.workbench import Workbench
     from tasks.records import conversion as records
     from tasks.store.staging import Staging

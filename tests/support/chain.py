@@ -10,7 +10,10 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build as compress
-from tasks.config import CompressConfig, EvaluateConfig, ExportConfig, ModelConfig
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
+from tasks.config.models import ModelConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
 from tests.support.benches import published, workbench

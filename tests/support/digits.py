@@ -26,7 +26,10 @@ def made(root: Path) -> Digits:
     import keras
 
     from tasks import snapshots
-    from tasks.config import ConvnetModel, ImageSnapshot, RecordsConfig, SklearnSource
+    from tasks.config.models import ConvnetModel
+    from tasks.config.records import RecordsConfig
+    from tasks.config.snapshot import ImageSnapshot
+    from tasks.config.sources import SklearnSource
     from tasks.feed import open_snapshot
     from tasks.models import build
     from tasks.models.keras_file import save

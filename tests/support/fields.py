@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pkgutil
 import typing
 from collections.abc import Iterable, Iterator
 from types import UnionType
@@ -13,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import tasks.config
 from tasks.config.base import Section
 from tasks.config.task import TASKS
 
@@ -26,7 +23,7 @@ def fields() -> Iterator[str]:
         for name in section.__annotations__:
             if field := section.model_fields.get(name):
                 default = "" if field.is_required() else f" = {_value(field.get_default(call_default_factory=True))}"
-                yield f"{section.__module__}.{section.__name__}.{name}: {_spelt(field.annotation, [field])}{default}"
+                yield f"{section.__name__}.{name}: {_spelt(field.annotation, [field])}{default}"
 
 
 def facts() -> Iterator[str]:
@@ -34,7 +31,7 @@ def facts() -> Iterator[str]:
     for section in sections():
         for name, annotation in section.__annotations__.items():
             if "ClassVar" in str(annotation) and name in vars(section):
-                yield f"{section.__module__}.{section.__name__}.{name}: {vars(section)[name]!r}"
+                yield f"{section.__name__}.{name}: {vars(section)[name]!r}"
     for name, task in TASKS.items():
         for field in dataclasses.fields(task):
             value = getattr(task, field.name)
@@ -42,16 +39,16 @@ def facts() -> Iterator[str]:
 
 
 def sections() -> list[type[Section]]:
-    """The sections of all modules by module and name."""
-    for module in pkgutil.walk_packages(tasks.config.__path__, "tasks.config."):
-        importlib.import_module(module.name)
-    return sorted(set(_sections(Section)), key=lambda each: (each.__module__, each.__name__))
+    """The sections of the config, and of the files that it names, by name."""
+    found = sorted({each for each in _sections(Section) if each.__module__.startswith("tasks.")}, key=str)
+    names = [section.__name__ for section in found]
+    assert len(set(names)) == len(names), "lines name a section by its class alone"
+    return sorted(found, key=lambda each: each.__name__)
 
 
 def _sections(parent: type[Section]) -> Iterator[type[Section]]:
     for section in parent.__subclasses__():
-        if section.__module__.startswith("tasks.config"):
-            yield section
+        yield section
         yield from _sections(section)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.compression.forms import Form, compressed
-from tasks.config import CompressConfig
+from tasks.config.compress import CompressConfig
 
 
 def of(entry: Any) -> Form:

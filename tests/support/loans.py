@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config import MlpModel, RecordsConfig, TableSnapshot
+from tasks.config.models import MlpModel
+from tasks.config.records import RecordsConfig
+from tasks.config.snapshot import TableSnapshot
 from tasks.feed import open_snapshot
 from tasks.models import build
 from tasks.models.keras_file import save

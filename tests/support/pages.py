@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from tasks.artifacts import Artifact
-from tasks.config import Config
+from tasks.config.compose import Config
 from tasks.pages import run_page
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened

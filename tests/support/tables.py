@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.config import MlpModel, TableSnapshot
+from tasks.config.models import MlpModel
+from tasks.config.snapshot import TableSnapshot
 from tasks.config.transform import TransformConfig
 from tasks.exporting import saved_model
 from tasks.exporting.preprocess import in_graph

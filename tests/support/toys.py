@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tasks.artifacts import Outcome
-from tasks.config import TrainConfig
 from tasks.config.schedule import Linear
-from tasks.config.train import CheckpointConfig
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Lost, Stopped
 from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench

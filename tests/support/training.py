@@ -12,7 +12,7 @@ import psutil
 from pydantic import ValidationError
 
 from tasks.artifacts import Outcome, Snapshot
-from tasks.config import MlpModel
+from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import CheckpointConfig

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tasks.config import EvaluateConfig
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import CONSTANT as PREFIX
 from tasks.config.task import TASKS
 from tasks.evaluation.baselines import constant

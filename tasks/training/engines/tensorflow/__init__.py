@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tasks.config import ModelConfig, TrainConfig
+from tasks.config.models import ModelConfig
+from tasks.config.train import TrainConfig
 
 if TYPE_CHECKING:
     from tasks.feed.snapshot_reader import SnapshotReader

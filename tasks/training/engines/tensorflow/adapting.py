@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
-from tasks.config import TrainConfig
 from tasks.config.fine_tune import Lora
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models.layers import layer_seed
 from tasks.training.layer_names import named

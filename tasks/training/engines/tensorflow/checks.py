@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 
 

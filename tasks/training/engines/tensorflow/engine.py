@@ -13,7 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config import ModelConfig, TrainConfig
+from tasks.config.models import ModelConfig
+from tasks.config.train import TrainConfig
 from tasks.environment import accelerators
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import added_loss

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
-from tasks.config import TrainConfig
 from tasks.config.task import TASKS
+from tasks.config.train import TrainConfig
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
 from tasks.training.engines.tensorflow.own_loss import OwnLoss

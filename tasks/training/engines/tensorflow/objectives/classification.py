@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
-from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
+from tasks.config.train import TrainConfig
 from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, counted, cross_entropy

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tasks.config import TrainConfig
 from tasks.config.task import SCORED
+from tasks.config.train import TrainConfig
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, counted, cross_entropy
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tasks.config import TrainConfig
+from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import multilabel

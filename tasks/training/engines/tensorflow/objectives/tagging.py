@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
+from tasks.config.train import TrainConfig
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Scored, classification, correct, counted
 
