@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
-from tasks.config.compress import CompressConfig
+from tasks.compression.config import CompressConfig
+from tasks.compression.methods import Chain
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.methods import Chain
 from tasks.config.train import TrainConfig
 from tasks.runner import identities, methods
 from tasks.runner.judgements import judged, kept
@@ -75,7 +75,7 @@ def compress(
 
     chains = {chain.name: chain for chain in config.chains}
     if config.search is not None:
-        from tasks.compression.searching import space
+        from tasks.compression.search import space
 
         tried = space(task, config, evaluate.primary_of(task)[0])
         searched = search(
@@ -86,7 +86,7 @@ def compress(
             lost=lambda each: measure_stage(
                 "compress",
                 "trial",
-                "tasks.compression.validating:lost",
+                "tasks.compression.variants:lost_on_validation",
                 (each, model, examples, records, report, evaluate),
             ),
         )
@@ -99,6 +99,6 @@ def compress(
             "compress", "latency", "tasks.exporting.latency:measure", (list(made.values()), examples)
         )
         judging = (forms, variants, made.get(FLOAT.name), report, latency, task, config, evaluate)
-        return measure_stage("compress", "gates", "tasks.compression.judging:judge", judging)
+        return measure_stage("compress", "gates", "tasks.compression.verdicts:judge", judging)
 
     return kept(variants, judged("compress", identities.judgement(variants, report, config, evaluate), judge))

@@ -3,8 +3,8 @@
     python -m tests.mutations [--only PACKAGE] [--list NAME] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
-the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what was found at their first run), and guard
-since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
+the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what was found at their first run), and
+guard since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
 """
 
 from __future__ import annotations
@@ -3741,7 +3741,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/compression/searching.py",
+        "tasks.compression.search.py",
         "    sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=STARTUP)\n",
         "    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)\n",
         "test_compress_search.py test_compress_parts.py",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tasks.compression.config import WantConfig
 from tasks.compression.front import Point, choose, dominated_by, missed
 from tasks.config.compose import Config
-from tasks.config.compress import WantConfig
 from tasks.config.load import validate
 from tasks.config.sizes import parse
 from tasks.errors import Refused

@@ -20,19 +20,19 @@ import tensorflow as tf
 from pydantic import ValidationError
 
 from tasks.artifacts import Model, Report, Variant
-from tasks.compression import cluster, gptq, int4_dynamic, int8_selective, prune
 from tasks.compression.changed import build as changed_build
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form
-from tasks.compression.given import Given
-from tasks.compression.judging import judge
-from tasks.compression.kernels import kernels
-from tasks.compression.layers import Layer, layers_of
+from tasks.compression.inputs import MethodInputs
+from tasks.compression.keras_layers import kernels
+from tasks.compression.litert import Layer, layers_of
+from tasks.compression.methods import chain_of, quantise
+from tasks.compression.methods.prune import Cluster, Prune
+from tasks.compression.methods.quantise import Gptq, Int4Dynamic, Int8Selective
 from tasks.compression.variants import build
-from tasks.config.compress import CompressConfig
+from tasks.compression.verdicts import judge
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.methods import Gptq, Int4Dynamic, Int8Selective, chain_of
-from tasks.config.model_methods import Cluster, Prune
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
@@ -134,9 +134,7 @@ def test_gptq_rounds_by_what_it_observes(tmp_path: Path) -> None:
         answers = [LiteRT(each, 1)({"x": inputs[256:]}) for each in (path, given.litert)]
         return float(np.square(answers[0] - answers[1]).mean())
 
-    assert error(gptq.write(Gptq(kind="gptq"), given)) < 0.7 * error(
-        int4_dynamic.write(Int4Dynamic(kind="int4_dynamic"), given)
-    )
+    assert error(Gptq(kind="gptq").write(given)) < 0.7 * error(Int4Dynamic(kind="int4_dynamic").write(given))
 
 
 def test_a_damaged_file_is_kept_out(
@@ -150,14 +148,12 @@ def test_a_damaged_file_is_kept_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of a method that loses the weights of a layer: small, and wrong."""
-    from tasks.compression import int8_dynamic
-
     whole = make(FLOAT)
 
-    def write(config: Any, given: Given) -> bytes:
-        return without_largest_weights(int8_dynamic.int8(given.litert.read_bytes()))
+    def write(method: Any, given: MethodInputs) -> bytes:
+        return without_largest_weights(quantise.int8(given.litert.read_bytes()))
 
-    monkeypatch.setattr(int8_dynamic, "write", write)
+    monkeypatch.setattr(quantise.Int8Dynamic, "write", write)
     common = (digits.model, digits.snapshot, digits.records)
     bench = workbench_at(tmp_path / "damaged")
     outcome = build(bench, of("int8_dynamic"), *common, report, whole, whole, CONFIG, EVALUATE)
@@ -174,25 +170,27 @@ def test_layers_stay_float_until_the_loss_is_within_the_limit(
     """With a limit that int8 keeps none does; the most sensitive ones do where it does not."""
     whole = make(FLOAT)
     paths = {"litert": whole.path / "model.tflite"}
-    given = Given(paths.__getitem__, "classification", "cross_entropy", digits.snapshot, digits.records, EVALUATE, None)
+    given = MethodInputs(
+        paths.__getitem__, "classification", "cross_entropy", digits.snapshot, digits.records, EVALUATE, None
+    )
     content = paths["litert"].read_bytes()
     layers = layers_of(content)
     assert [layer.said for layer in layers][-2:] == ["dense", "logits"] and len(layers) == 6
-    some = int8_selective.int8(content, layers[:2])
-    assert len(int8_selective.int8(content, [])) < len(some) < len(content)
-    assert int8_selective.int8(content, layers) != some
+    some = quantise.int8_but(content, layers[:2])
+    assert len(quantise.int8_but(content, [])) < len(some) < len(content)
+    assert quantise.int8_but(content, layers) != some
 
     tried: list[str] = []
 
-    def lost(self: Given, split: str, call: Any) -> float:
+    def lost(self: MethodInputs, split: str, call: Any) -> float:
         tried.append(split)
         return 0.5 if len(tried) < 2 else 0.0
 
-    monkeypatch.setattr(Given, "lost", lost)
-    kept = int8_selective.write(Int8Selective(), given)
-    assert tried == ["validation"] * 3 and len(int8_selective.int8(content, [])) < len(kept) < len(content)
-    assert int8_selective.fewest(6, lambda count: count >= 4) == 4
-    assert int8_selective.fewest(6, lambda count: False) == 6
+    monkeypatch.setattr(MethodInputs, "lost", lost)
+    kept = Int8Selective().write(given)
+    assert tried == ["validation"] * 3 and len(quantise.int8_but(content, [])) < len(kept) < len(content)
+    assert quantise.fewest(6, lambda count: count >= 4) == 4
+    assert quantise.fewest(6, lambda count: False) == 6
 
 
 def test_a_layer_is_selected_alone_where_the_name_of_another_begins_with_its_own() -> None:
@@ -358,7 +356,7 @@ def test_weights_are_what_the_method_says(changed: Any, digits: Digits) -> None:
     assert all(np.unique(np.asarray(kernel)).size <= 5 for kernel in few)
     pruned = load(changed({"kind": "prune", "share": 0.3}, "prune_30").path)
     zeros = [np.asarray(kernel) == 0 for kernel in kernels(pruned)]
-    cluster.change(Cluster(clusters=5), pruned)
+    Cluster(clusters=5).change(pruned)
     for kernel, before in zip(kernels(pruned), zeros, strict=True):
         assert np.array_equal(np.asarray(kernel) == 0, before) and before.any()
         assert np.unique(np.asarray(kernel)).size <= 5
@@ -375,20 +373,21 @@ def test_what_cannot_be_applied_is_refused() -> None:
         CompressConfig.model_validate({"methods": ["prune", {"kind": "prune", "scope": "layer"}]})
     model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
     with pytest.raises(Failed, match="prune 2:4: .*kernel.*6, 3.*where its inputs divide by 4"):
-        prune.change(Prune(pattern="2:4"), model)
+        Prune(pattern="2:4").change(model)
 
 
 def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
     """The flow's process computes digests, and does not import TensorFlow or SciPy."""
     code = (
         "HEAVY = {'tensorflow', 'keras', 'sklearn', 'jax', 'scipy', 'polars', 'pandas'}\n"
-        "import sys; from tasks.compression import METHODS, versions; from tasks.config import CompressConfig\n"
+        "import sys; from tasks.compression.config import CompressConfig\n"
+        "from tasks.compression.methods import names\n"
         "needed = {'qat': {'fine_tune': {'steps': 1}}}\n"
         "needed['prune_structured'] = needed['qat']\n"
         "needed['low_rank'] = {'rank': 1, **needed['qat']}\n"
         "needed['distill'] = {'student': {'kind': 'mlp'}, **needed['qat']}\n"
-        "methods = [{'kind': kind, **needed.get(kind, {})} for kind in METHODS]\n"
-        "versions([chain[0] for chain in CompressConfig(methods=methods).chains])\n"
+        "methods = [{'kind': kind, **needed.get(kind, {})} for kind in names()]\n"
+        "assert all(chain.versions for chain in CompressConfig(methods=methods).chains)\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & HEAVY))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -397,8 +396,8 @@ def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
 
 def test_blocks_that_no_layer_divides_into_are_refused(make: Callable[..., Variant]) -> None:
     content = (make(FLOAT).path / "model.tflite").read_bytes()
-    assert [layer.said for layer in int4_dynamic.divisible(content, 64)] == ["dense", "logits"]
-    assert [layer.said for layer in int4_dynamic.divisible(content, 256)] == ["dense"], "logits have 128 inputs"
+    assert [layer.said for layer in quantise.divisible(content, 64)] == ["dense", "logits"]
+    assert [layer.said for layer in quantise.divisible(content, 256)] == ["dense"], "logits have 128 inputs"
     says = r"int4_dynamic, block 1000; .*divide by 1000, and there are: dense \d+, logits 128; use a smaller block"
     with pytest.raises(Failed, match=says):
-        int4_dynamic.divisible(content, 1000)
+        quantise.divisible(content, 1000)

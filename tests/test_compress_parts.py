@@ -16,22 +16,24 @@ from ai_edge_litert import schema_py_generated as schema
 from scipy.special import expit, log_softmax, softmax
 
 from tasks.artifacts import Model, Snapshot
-from tasks.compression import distill, low_rank, masks, prune, qat
+from tasks.compression import keras_layers
+from tasks.compression.config import CompressConfig, WantConfig
 from tasks.compression.front import Point, choose
-from tasks.compression.given import BATCH, TOKENS_OF_BATCH, Given, evenly
-from tasks.compression.int8_selective import fewest
-from tasks.compression.judging import _front, by_slice, product, subject_of
-from tasks.compression.layers import Layer
-from tasks.compression.masks import Constraint
-from tasks.compression.prune_structured import prepare
-from tasks.compression.searching import Trial, _frozen, ask, space
-from tasks.compression.tables import MIN_VALUES, with_int8_tables
+from tasks.compression.inputs import BATCH, TOKENS_OF_BATCH, MethodInputs, evenly
+from tasks.compression.keras_layers import Constraint
+from tasks.compression.litert import MIN_VALUES, Layer, with_int8_tables
+from tasks.compression.methods import distill, low_rank, prune, qat
+from tasks.compression.methods.low_rank import LowRank
+from tasks.compression.methods.method import FineTune
+from tasks.compression.methods.prune import Prune
+from tasks.compression.methods.prune_structured import PruneStructured
+from tasks.compression.methods.qat import Qat
+from tasks.compression.methods.quantise import fewest
+from tasks.compression.search import Trial, _frozen, ask, space
 from tasks.compression.units import Group
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
-from tasks.config.compress import CompressConfig, WantConfig
+from tasks.compression.verdicts import _front, by_slice, product, subject_of
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.method import FineTune
-from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
 from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gating import Subject
@@ -63,7 +65,7 @@ def test_examples_are_spread_over_the_whole_split() -> None:
 
 
 def test_batches_of_long_texts_have_fewer_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.compression import given as module
+    from tasks.compression import inputs as module
 
     def sizes(name: str, width: int) -> list[int]:
         rows = SimpleNamespace(values=np.zeros((40, width), np.int32))
@@ -78,7 +80,7 @@ def test_batches_of_long_texts_have_fewer_examples(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(module, "input_arrays", lambda features, arrays: Rows())
         monkeypatch.setattr(module, "open_snapshot", lambda path: SimpleNamespace(arrays=lambda split: {}))
         snapshot: Any = SimpleNamespace(manifest={"features": {}}, path=Path())
-        given: Any = Given(lambda name: Path(), "t", "l", snapshot, snapshot, SimpleNamespace(), None)  # type: ignore[arg-type]
+        given: Any = MethodInputs(lambda name: Path(), "t", "l", snapshot, snapshot, SimpleNamespace(), None)  # type: ignore[arg-type]
         return [len(batch[name]) for batch in given.examples("train", 40)]
 
     assert sizes("numbers", 4) == [BATCH, 40 - BATCH]
@@ -215,10 +217,10 @@ def test_only_layers_that_become_smaller_are_factored() -> None:
     inputs = keras.Input((8,))
     model = keras.Model(inputs, keras.layers.Dense(8, name="logits")(keras.layers.Dense(8, name="dense0")(inputs)))
     config = MlpModel(units=(8,))
-    made, weights = low_rank.prepare(LowRank(rank=3, fine_tune=TUNED), config, model)
+    made, weights = LowRank(rank=3, fine_tune=TUNED).prepare(config, model)
     assert made.ranks["dense0"] == 3 and weights["dense0/kernel"].shape == (3, 8)
     with pytest.raises(Failed, match="becomes smaller"):
-        low_rank.prepare(LowRank(rank=4, fine_tune=TUNED), config, model)  # 2 x 4 x 8 is as much as 8 x 8
+        LowRank(rank=4, fine_tune=TUNED).prepare(config, model)  # 2 x 4 x 8 is as much as 8 x 8
 
 
 def test_a_convolution_of_several_groups_is_left_as_it_is() -> None:
@@ -232,7 +234,7 @@ def test_the_average_of_pruned_weights_is_pruned_again() -> None:
     """Of `train.ema`, in which what was masked late is not 0."""
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="a")])
     architecture: Any = SimpleNamespace(model="before")
-    made, weights = prune.finish(Prune(share=0.5, fine_tune=TUNED), architecture, model)
+    made, weights = Prune(share=0.5, fine_tune=TUNED).finish(architecture, model)
     [kernel] = [value for path, value in weights.items() if path.endswith("kernel")]
     assert made == "before" and (kernel == 0).sum() == 8
 
@@ -261,11 +263,11 @@ def test_a_share_is_of_all_kernels_together_or_of_each() -> None:
 def test_what_does_not_divide_by_four_is_not_pruned_in_fours() -> None:
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(6, name="a"), keras.layers.Dense(4, name="b")])
     before = [layer.kernel.numpy() for layer in model.layers]
-    prune.change(Prune(pattern="2:4"), model)
+    Prune(pattern="2:4").change(model)
     assert (model.layers[0].kernel.numpy() == 0).mean() == 0.5 and (model.layers[1].kernel.numpy() == before[1]).all()
-    groups = prune.groups_of(Prune(pattern="2:4"), model)
+    groups = Prune(pattern="2:4").masked(model)
     assert [(len(group.layers), group.zeros) for group in groups] == [(1, 24)]
-    whole, each = (prune.groups_of(Prune(share=0.3, scope=scope), model) for scope in ("global", "layer"))
+    whole, each = (Prune(share=0.3, scope=scope).masked(model) for scope in ("global", "layer"))
     assert [group.zeros for group in whole] == [21] and [group.zeros for group in each] == [14, 7]
     for without in (prune.change, prune.groups_of):
         with pytest.raises(Failed, match="inputs divide by 4"):
@@ -278,14 +280,14 @@ def test_a_mask_keeps_the_models_own_constraint_and_what_was_masked() -> None:
     assert np.asarray(made).tolist() == [2, 0, 2]
     layer: Any = SimpleNamespace(kernel=keras.Variable(np.array([[5.0, 1.0], [4.0, 3.0]], np.float32)))
     gone = keras.Variable(np.array([[0.0, 1.0], [1.0, 1.0]], np.float32))
-    [kept] = masks.smallest_masked(masks.Group([layer], 2), [gone], 2)
+    [kept] = keras_layers.smallest_masked(keras_layers.MaskedTogether([layer], 2), [gone], 2)
     assert np.asarray(kept).tolist() == [[0, 0], [1, 1]], "5 was masked before, and stays so"
 
 
 def test_masks_are_complete_at_the_last_step_whatever_their_interval() -> None:
     model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(10, name="a")])
     layer = model.layers[0]
-    masks.attach(model, [masks.Group([layer], 60)], 103)
+    keras_layers.add_masks(model, [keras_layers.MaskedTogether([layer], 60)], 103)
     zeros = []
     for _ in range(110):
         layer.kernel.assign(layer.kernel.constraint(layer.kernel))
@@ -313,11 +315,11 @@ def test_units_that_stay_keep_their_order() -> None:
     model = keras.Model(inputs, outputs)
     kernel = np.array([[1, 8, 2, 9], [1, 8, 2, 9], [1, 8, 2, 9]], np.float32)
     model.get_layer("dense0").set_weights([kernel, np.arange(4, dtype=np.float32)])
-    made, weights = prepare(PruneStructured(share=0.5, fine_tune=TUNED), MlpModel(units=(4,)), model)
+    made, weights = PruneStructured(share=0.5, fine_tune=TUNED).prepare(MlpModel(units=(4,)), model)
     assert made.units == (2,) and weights["dense0/bias"].tolist() == [1, 3]
     assert weights["dense0/kernel"][0].tolist() == [8, 9] and weights["logits/kernel"].shape == (2, 2)
     with pytest.raises(Failed, match="leaves none out"):
-        prepare(PruneStructured(share=0.05, fine_tune=TUNED), MlpModel(units=(4,)), model)
+        PruneStructured(share=0.05, fine_tune=TUNED).prepare(MlpModel(units=(4,)), model)
 
 
 def test_divergences_are_those_of_the_distributions_at_a_temperature() -> None:
@@ -349,7 +351,7 @@ def test_weights_are_rounded_to_the_grid_of_each_output_channel() -> None:
             keras.layers.Dense(2, name="dense"),
         ]
     )
-    found = {each.layer.name: each for each in qat.rounded_of(Qat(bits=4, fine_tune=TUNED), model)}
+    found = {each.layer.name: each for each in Qat(bits=4, fine_tune=TUNED).rounded(model)}
     assert {name: each.axes for name, each in found.items()} == {"depth": (0, 1), "conv": (0, 1, 2), "dense": (0,)}
     values = np.array([[7.0, 0.0], [-3.4, 0.0], [1.6, 0.0]], np.float32)
     made = np.asarray(qat.rounded(values, qat.Rounded(None, None, (0,), 4)))

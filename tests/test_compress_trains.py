@@ -18,15 +18,17 @@ from scipy.special import expit, softmax
 from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.compression import changed, distill, low_rank, prune, prune_structured, qat, units
-from tasks.compression.frozen import Frozen
-from tasks.compression.kernels import kernels
-from tasks.compression.quantizing import EVERY, quantised
+from tasks.compression import changed, units
+from tasks.compression.config import CompressConfig
+from tasks.compression.keras_layers import Frozen, kernels
+from tasks.compression.litert import EVERY, quantised
+from tasks.compression.methods import distill, low_rank
+from tasks.compression.methods.method import FineTune, Method
+from tasks.compression.methods.prune import Prune
+from tasks.compression.methods.qat import Qat
+from tasks.compression.stored import FactoredModel, PreparedModel
 from tasks.config.compose import Config
-from tasks.config.compress import CompressConfig
 from tasks.config.fine_tune import ModelInit
-from tasks.config.method import FineTune, Method
-from tasks.config.model_methods import Prune, Qat
 from tasks.config.models import (
     Convnet1dModel,
     ConvnetModel,
@@ -37,7 +39,6 @@ from tasks.config.models import (
     TransformerModel,
     ViTModel,
 )
-from tasks.config.stored import STORED, PreparedModel
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
@@ -211,7 +212,7 @@ def test_zeros_are_where_the_settings_say(settings: dict[str, Any]) -> None:
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Conv2D(8, 3, name="conv"), keras.layers.Flatten(), keras.layers.Dense(6, name="dense")]
     model = keras.Sequential([keras.Input((4, 4, 2)), *layers, keras.layers.Dense(3, name="last")], name="net")
-    prune.attach(Prune(**settings, fine_tune=FineTune(steps=12)), model)
+    Prune(**settings, fine_tune=FineTune(steps=12)).attach(model)
     random = np.random.default_rng(0)
     for _ in range(12):
         for kernel in kernels(model):
@@ -234,7 +235,7 @@ def test_zeros_are_where_the_settings_say(settings: dict[str, Any]) -> None:
 def test_the_zeros_become_more_by_a_cubic_schedule() -> None:
     """As many as 1 - (1 - t)^3 of all; a weight that is masked stays so."""
     model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(10, use_bias=False, name="a")], name="net")
-    prune.attach(Prune(share=0.8, fine_tune=FineTune(steps=20)), model)
+    Prune(share=0.8, fine_tune=FineTune(steps=20)).attach(model)
     kernel, before = model.get_layer("a").kernel, np.zeros((10, 10), bool)
     random = np.random.default_rng(0)
     for step in range(1, 21):
@@ -290,10 +291,10 @@ def test_every_layer_computes_with_rounded_weights_and_the_gradient_passes(tf: A
     config, tokens = Qat(bits=bits, fine_tune=FineTune(steps=1)), np.arange(32).reshape(2, 16) % 64  # type: ignore[arg-type]
     plain, model = every_layer(), every_layer()
     unrounded = model(tokens)
-    qat.attach(config, model)
-    _, weights = qat.finish(config, PreparedModel(task="classification", model=MlpModel(), method=config), model)
+    config.attach(model)
+    _, weights = config.finish(PreparedModel(task="classification", model=MlpModel(), method=config), model)
     changed.with_weights(plain, weights)
-    names = [each.variable.path for each in qat.rounded_of(config, model)]
+    names = [each.variable.path for each in config.rounded(model)]
     assert len(names) == 9 and sum("attention" in name for name in names) == 4
 
     def of(network: keras.Model) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -378,7 +379,7 @@ def test_a_teacher_answers_as_in_inference_and_is_not_trained(training: Training
         config = of({"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 1}, **settings})
         student = build_model(MlpModel(units=(16, 128)), training.digits.snapshot.manifest["features"], 0)
         with pytest.raises(Failed, match=says):
-            distill.added_loss(config, student, training.before.path)  # type: ignore[arg-type]
+            config.added_loss(student, training.before.path)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -400,8 +401,9 @@ def test_factors_make_a_smaller_model_that_is_trained_again(training: Training, 
     images = open_snapshot(training.digits.snapshot.path).arrays("test")["image"][:10]
     assert np.allclose(plain(images), load(made.path)(images), atol=1e-5)
     again = of({"kind": "qat", "fine_tune": {"steps": 2}})
-    described = qat.prepare(again, changed.config_of(made), load(made.path))[0]  # type: ignore[arg-type]
-    assert STORED.validate_python(described.model_dump(mode="json")).model.ranks == changed.config_of(made).ranks
+    described = again.prepare(changed.config_of(made), load(made.path))[0]  # type: ignore[arg-type]
+    inner = PreparedModel.model_validate(described.model_dump(mode="json")).model
+    assert isinstance(inner, FactoredModel) and inner.ranks == changed.config_of(made).ranks
 
 
 @pytest.mark.parametrize("settings", [{"rank": 6}, {"energy": 0.9}])
@@ -430,7 +432,7 @@ def test_every_layer_that_is_factored_has_the_product_as_its_kernel() -> None:
     x = keras.layers.Flatten(name="flat")(twice(twice(x)))
     model = keras.Model(inputs, keras.layers.Dense(9, name="logits")(x), name="net")
     config = of({"kind": "low_rank", "rank": 3, "fine_tune": {"steps": 1}})
-    described, weights = low_rank.prepare(config, MlpModel(), model)  # type: ignore[arg-type]
+    described, weights = config.prepare(MlpModel(), model)  # type: ignore[arg-type]
     assert set(described.ranks) == {"strided", "dilated", "causal", "twice", "logits"}
     made = changed.with_weights(factored(model, described.ranks), weights)
     for name in described.ranks:
@@ -440,9 +442,9 @@ def test_every_layer_that_is_factored_has_the_product_as_its_kernel() -> None:
     images = np.random.default_rng(0).normal(size=(2, 12, 12, 3)).astype(np.float32)
     assert np.allclose(made(images), model(images), atol=1e-4)
     with pytest.raises(Failed, match="rank 1; no dense or convolutional layer of the model becomes smaller"):
-        low_rank.prepare(config.model_copy(update={"rank": 1}), MlpModel(), made)  # type: ignore[arg-type]
+        config.model_copy(update={"rank": 1}).prepare(MlpModel(), made)  # type: ignore[arg-type]
     with pytest.raises(Failed, match="low_rank, rank 99; no dense or convolutional layer of the model becomes smaller"):
-        low_rank.prepare(config.model_copy(update={"rank": 99}), MlpModel(), model)  # type: ignore[arg-type]
+        config.model_copy(update={"rank": 99}).prepare(MlpModel(), model)  # type: ignore[arg-type]
 
 
 def test_fewer_units_are_a_smaller_model_of_the_same_kind(training: Training, tmp_path: Path) -> None:
@@ -506,13 +508,13 @@ def test_units_that_are_not_read_are_left_out_and_no_output_changes(name: str) -
         silence(group, weights, random.permutation(group.count)[: group.count // 2])
     changed.with_weights(model, weights)
     method = of({"kind": "prune_structured", "fine_tune": {"steps": 1}})
-    smaller, kept = prune_structured.prepare(method, config, model)  # type: ignore[arg-type]
+    smaller, kept = method.prepare(config, model)  # type: ignore[arg-type]
     counts = [group.count for group in units.UNITS[config.kind](smaller).groups]
     assert counts == [group.count - group.count // 2 for group in groups]
     made = changed.with_weights(build_model(smaller, features, 1), kept)
     assert made.count_params() < model.count_params()
     again = of({"kind": "prune_structured", "norm": "l2", "fine_tune": {"steps": 1}})
-    assert prune_structured.prepare(again, config, model)[0] == smaller  # type: ignore[arg-type]
+    assert again.prepare(config, model)[0] == smaller  # type: ignore[arg-type]
     expected = np.asarray(model(batch_for(model)))
     largest = np.abs(expected).max()
     assert np.ptp(expected, axis=0).max() > 0.03 * largest, "the units that are left matter"
@@ -541,7 +543,7 @@ def test_heads_that_are_left_out_are_those_of_the_smallest_output_projection() -
         weights[f"block{block}_attention_out/kernel"][group * 12 : (group + 1) * 12] *= 0.1
     changed.with_weights(model, weights)
     method = of({"kind": "prune_structured", "share": 0, "heads": 0.25, "fine_tune": {"steps": 1}})
-    smaller, kept = prune_structured.prepare(method, GROUPED, model)  # type: ignore[arg-type]
+    smaller, kept = method.prepare(GROUPED, model)  # type: ignore[arg-type]
     assert smaller == GROUPED.model_copy(update={"heads": 6, "kv_heads": 3})
     made = changed.with_weights(build_model(smaller, TOKENS, 1), kept)
     of_heads = [name for name in weights if "attention_qkv" in name or "attention_out" in name]
@@ -592,7 +594,7 @@ def test_what_has_no_such_units_is_refused(training: Training) -> None:
     for config, settings, says in cases:
         method = of({"kind": "prune_structured", **settings, "fine_tune": {"steps": 1}})
         with pytest.raises(Failed, match=says):
-            prune_structured.prepare(method, config, network)  # type: ignore[arg-type]
+            method.prepare(config, network)  # type: ignore[arg-type]
 
 
 def test_a_model_of_a_file_is_trained_from_the_copy_of_it(

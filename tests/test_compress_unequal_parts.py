@@ -12,19 +12,20 @@ import pytest
 from keras import layers as of_keras
 
 from tasks.artifacts import Model, Snapshot
-from tasks.compression import changed, given, int8_selective, judging, kernels, low_rank, masks, prune, qat, validating
-from tasks.compression.given import Given
-from tasks.compression.judging import by_slice, subject_of
-from tasks.compression.layers import Layer
-from tasks.compression.prune_structured import prepare as prune_structured
-from tasks.compression.searching import Trial, ask, on_front, space
-from tasks.compression.tables import MIN_VALUES
+from tasks.compression import changed, inputs, keras_layers, variants, verdicts
+from tasks.compression.config import CompressConfig
+from tasks.compression.inputs import MethodInputs
+from tasks.compression.litert import MIN_VALUES, Layer
+from tasks.compression.methods.low_rank import LowRank
+from tasks.compression.methods.method import FineTune
+from tasks.compression.methods.prune import Prune
+from tasks.compression.methods.prune_structured import PruneStructured
+from tasks.compression.methods.qat import Qat
+from tasks.compression.methods.quantise import Int8Selective
+from tasks.compression.search import Trial, ask, on_front, space
 from tasks.compression.units import Group
-from tasks.config.compress import CompressConfig
+from tasks.compression.verdicts import by_slice, subject_of
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.method import FineTune
-from tasks.config.methods import Int8Selective
-from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
 from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio
@@ -58,9 +59,9 @@ def test_each_kind_of_layer_with_a_kernel_is_compressed() -> None:
         built(of_keras.Dense(2), 5),
     ]
     model: Any = SimpleNamespace(_flatten_layers=lambda: made)
-    found = [type(layer).__name__ for layer in kernels.layers_with_kernels(model)]
+    found = [type(layer).__name__ for layer in keras_layers.layers_with_kernels(model)]
     assert found == ["Dense", "EinsumDense", "Conv1D", "Conv2D", "Conv3D", "DepthwiseConv2D", "Dense"]
-    assert [kernel.shape for kernel in kernels.kernels(model)][2:4] == [(2, 4, 3), (2, 2, 4, 3)]
+    assert [kernel.shape for kernel in keras_layers.kernels(model)][2:4] == [(2, 4, 3), (2, 2, 4, 3)]
 
 
 def test_factors_of_a_convolution_make_its_kernel() -> None:
@@ -76,7 +77,7 @@ def test_factors_of_a_convolution_make_its_kernel() -> None:
         size, out = int(np.prod(layer.kernel.shape[:-1])), layer.kernel.shape[-1]
         product = random.normal(size=(size, rank)) @ random.normal(size=(rank, out))
         layer.kernel.assign(product.reshape(layer.kernel.shape))
-    found, weights = low_rank.prepare(LowRank(rank=3, fine_tune=TUNED), MlpModel(units=(4,)), model)
+    found, weights = LowRank(rank=3, fine_tune=TUNED).prepare(MlpModel(units=(4,)), model)
     assert found.ranks["conv"] == 3 and found.ranks["line"] == 3
     from tasks.models.factored import FACTOR
 
@@ -110,7 +111,7 @@ def updated(layers: list[Any]) -> None:
 def test_masks_of_several_layers_are_of_all_their_weights_together_and_a_step_counts_once() -> None:
     model, layers = two_layers()
     before = np.concatenate([np.abs(layer.kernel.numpy()).ravel() for layer in layers])
-    masks.attach(model, [masks.Group(layers, 20)], 8)
+    keras_layers.add_masks(model, [keras_layers.MaskedTogether(layers, 20)], 8)
     steps = []
     for _ in range(8):
         updated(layers)
@@ -124,7 +125,8 @@ def test_masks_of_several_layers_are_of_all_their_weights_together_and_a_step_co
 
 def test_each_group_of_masks_has_its_own_number_of_zeros() -> None:
     model, layers = two_layers()
-    masks.attach(model, [masks.Group([layers[0]], 5), masks.Group([layers[1]], 8)], 4)
+    together = [keras_layers.MaskedTogether([layer], zeros) for layer, zeros in zip(layers, (5, 8), strict=True)]
+    keras_layers.add_masks(model, together, 4)
     for _ in range(6):
         updated(layers)
     assert [int((layer.kernel.numpy() == 0).sum()) for layer in layers] == [5, 8]
@@ -132,7 +134,7 @@ def test_each_group_of_masks_has_its_own_number_of_zeros() -> None:
 
 def test_masks_advance_where_the_first_layer_is_frozen() -> None:
     model, layers = two_layers(trained=False)
-    masks.attach(model, [masks.Group([layer], 6) for layer in layers], 4)
+    keras_layers.add_masks(model, [keras_layers.MaskedTogether([layer], 6) for layer in layers], 4)
     for _ in range(4):
         updated(layers)
     assert int((layers[1].kernel.numpy() == 0).sum()) == 6 and layers[0].kernel.constraint is None
@@ -143,9 +145,9 @@ def test_zeros_become_more_for_the_share_of_the_steps_that_is_set(
     ramp: float, steps: int, reached: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(masks, "attach", lambda model, groups, count: seen.append((len(groups), count)))
+    monkeypatch.setattr(keras_layers, "add_masks", lambda model, groups, count: seen.append((len(groups), count)))
     model, _ = two_layers()
-    prune.attach(Prune(scope="layer", ramp=ramp, fine_tune=FineTune(steps=steps)), model)
+    Prune(scope="layer", ramp=ramp, fine_tune=FineTune(steps=steps)).attach(model)
     assert seen == [(2, reached)]
 
 
@@ -154,12 +156,12 @@ def test_each_layer_keeps_its_own_number_of_units() -> None:
     wide = keras.layers.Dense(10, name="dense0")(inputs)
     model = keras.Model(inputs, keras.layers.Dense(2, name="logits")(keras.layers.Dense(4, name="dense1")(wide)))
     config = MlpModel(units=(10, 4))
-    made, weights = prune_structured(PruneStructured(share=0.3, fine_tune=TUNED), config, model)
+    made, weights = PruneStructured(share=0.3, fine_tune=TUNED).prepare(config, model)
     assert made.units == (7, 3)
     assert [weights[f"{name}/kernel"].shape for name in ("dense0", "dense1", "logits")] == [(3, 7), (7, 3), (3, 2)]
     for norm, order in (("l1", 1), ("l2", 2)):
         model.get_layer("dense0").kernel.assign(np.array([[3.0] * 9 + [2.0], [0.0] * 9 + [2], [0] * 10]))
-        _, own = prune_structured(PruneStructured(share=0.1, norm=norm, fine_tune=TUNED), config, model)  # type: ignore[arg-type]
+        _, own = PruneStructured(share=0.1, norm=norm, fine_tune=TUNED).prepare(config, model)  # type: ignore[arg-type]
         kept = own["dense0/kernel"]
         assert (kept == 2.0).any() == (order == 1), "2 + 2 is more than 3, and the root of 8 is less"
 
@@ -198,7 +200,7 @@ def test_tables_of_embeddings_are_rounded_as_they_are_quantised() -> None:
         layer.build()
     dense.build((None, 4))
     model: Any = SimpleNamespace(_flatten_layers=lambda: [tied, small, large, dense])
-    found = {each.layer.name: (each.axes, each.bits) for each in qat.rounded_of(Qat(bits=4, fine_tune=TUNED), model)}
+    found = {each.layer.name: (each.axes, each.bits) for each in Qat(bits=4, fine_tune=TUNED).rounded(model)}
     assert found == {"tied": ((1,), 4), "large": ((0, 1), 8), "dense": ((0,), 4)}
 
 
@@ -219,11 +221,11 @@ def rows_of(count: int) -> Any:
     return Rows()
 
 
-def given_of(**more: Any) -> Given:
+def given_of(**more: Any) -> MethodInputs:
     snapshot: Any = SimpleNamespace(manifest={"features": {}}, path=Path("snapshot"))
     records: Any = SimpleNamespace(path=Path("records"))
     values: dict[str, Any] = {"task": "classification", "loss": "own_loss", "evaluate": EvaluateConfig(), **more}
-    return Given(
+    return MethodInputs(
         lambda name: Path(name),
         values["task"],
         values["loss"],
@@ -236,12 +238,12 @@ def given_of(**more: Any) -> Given:
 
 def test_examples_of_every_batch_are_those_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(given, "input_arrays", lambda features, arrays: rows_of(1000))
+    monkeypatch.setattr(inputs, "input_arrays", lambda features, arrays: rows_of(1000))
     opened = SimpleNamespace(arrays=lambda split: noted(asked, split, {}))
-    monkeypatch.setattr(given, "open_snapshot", lambda path: opened)
+    monkeypatch.setattr(inputs, "open_snapshot", lambda path: opened)
     batches = [batch["numbers"] for batch in given_of().examples("validation", 50)]
     assert [len(batch) for batch in batches] == [32, 18] and asked == ["validation"]
-    assert np.concatenate(batches).tolist() == given.evenly(1000, 50).tolist()
+    assert np.concatenate(batches).tolist() == inputs.evenly(1000, 50).tolist()
 
 
 def test_a_loss_on_a_split_is_against_the_float_file_there_by_the_loss_of_the_training(
@@ -258,12 +260,12 @@ def test_a_loss_on_a_split_is_against_the_float_file_there_by_the_loss_of_the_tr
         return SimpleNamespace(kept=f"answers of {call}")
 
     compared: list[Any] = []
-    monkeypatch.setattr(given, "SnapshotSplit", lambda snapshot, records, split: (str(snapshot), str(records), split))
-    monkeypatch.setattr(given, "make_judge", judge)
-    monkeypatch.setattr(given, "LiteRT", lambda path, threads: f"{path} on {threads}")
-    monkeypatch.setattr(given, "run_model", run_model)
+    monkeypatch.setattr(inputs, "SnapshotSplit", lambda snapshot, records, split: (str(snapshot), str(records), split))
+    monkeypatch.setattr(inputs, "make_judge", judge)
+    monkeypatch.setattr(inputs, "LiteRT", lambda path, threads: f"{path} on {threads}")
+    monkeypatch.setattr(inputs, "run_model", run_model)
     monkeypatch.setattr(
-        given, "compare", lambda task, judge, *both: noted(compared, both[:2], SimpleNamespace(loss=0.25))
+        inputs, "compare", lambda task, judge, *both: noted(compared, both[:2], SimpleNamespace(loss=0.25))
     )
     of = given_of(limit=0.125)
     for split in ("validation", "test", "validation"):
@@ -304,10 +306,10 @@ def test_the_most_sensitive_layers_stay_float_until_the_loss_is_within_half_of_t
             )
             return np.full(2, wrong * batch)
 
-    monkeypatch.setattr(int8_selective, "with_int8_tables", lambda content: content)
-    monkeypatch.setattr(int8_selective, "layers_of", lambda content: named)
-    monkeypatch.setattr(int8_selective, "int8", int8)
-    monkeypatch.setattr(int8_selective, "LiteRT", File)
+    monkeypatch.setattr("tasks.compression.litert.with_int8_tables", lambda content: content)
+    monkeypatch.setattr("tasks.compression.litert.layers_of", lambda content: named)
+    monkeypatch.setattr("tasks.compression.methods.quantise.int8_but", int8)
+    monkeypatch.setattr("tasks.exporting.litert.LiteRT", File)
     (tmp_path / "litert").write_bytes(b"model")
     asked: list[Any] = []
     of: Any = SimpleNamespace(
@@ -316,7 +318,7 @@ def test_the_most_sensitive_layers_stay_float_until_the_loss_is_within_half_of_t
         limit=lambda split: limit,
         lost=lambda split, call: losses[len(call.floats.split(",")) if call.floats else 0],
     )
-    made = int8_selective.write(Int8Selective(max_loss=most, examples=17), of)
+    made = Int8Selective(max_loss=most, examples=17).write(of)
     assert made.decode() == ",".join(["b", "c", "a"][:kept]) and asked == [("validation", 17)]
 
 
@@ -371,7 +373,7 @@ def test_an_undecided_variant_is_on_the_front_with_its_own_latency() -> None:
     standing = {"litert": "accepted", "int8": "undecided", "int4": "rejected", "onnx": "accepted"}
     ratios = {"litert": {"ratio": 1.25}, "int8": {"ratio": 0.5}, "int4": {"ratio": 0.75}}
     latency = {"settings": [{"threads": 1, "conclusive": True, "again": 1.0, "variants": ratios}]}
-    made = judging._front(described, {name: [] for name in described}, standing, latency, CompressConfig())
+    made = verdicts._front(described, {name: [] for name in described}, standing, latency, CompressConfig())
     front = {name: (each["accepted"], each["latency"], each["loss"]) for name, each in made["front"].items()}
     assert front == {"litert": (True, 1.0, 0.0), "int8": (True, 0.5, 0.02), "int4": (False, 0.75, 0.01)}
     assert made["front"]["int8"]["dominated_by"] is None and made["chosen"] is made["want"] is None
@@ -400,18 +402,18 @@ def test_the_front_of_a_search_has_its_trials_from_the_smallest_on() -> None:
 
 def test_what_a_search_loses_is_of_validation_by_the_loss_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(validating, "architecture", lambda path: {"model": {"task": "regression"}, "loss": "mae"})
-    monkeypatch.setattr(validating, "SnapshotSplit", lambda snapshot, records, split: (snapshot, records, split))
-    monkeypatch.setattr(validating, "make_judge", lambda *given: seen.update(judge=given) or "judge")
-    monkeypatch.setattr(validating, "open_variant", lambda *given: seen.update(variant=given) or "call")
-    monkeypatch.setattr(validating, "read_kept", lambda *given: seen.update(kept=given) or "float")
-    monkeypatch.setattr(validating, "run_model", lambda *given, **more: SimpleNamespace(kept="own"))
-    monkeypatch.setattr(validating, "compare", lambda *given: seen.update(compared=given) or SimpleNamespace(loss=0.5))
+    monkeypatch.setattr(variants, "architecture", lambda path: {"model": {"task": "regression"}, "loss": "mae"})
+    monkeypatch.setattr(variants, "SnapshotSplit", lambda snapshot, records, split: (snapshot, records, split))
+    monkeypatch.setattr(variants, "make_judge", lambda *given: seen.update(judge=given) or "judge")
+    monkeypatch.setattr(variants, "open_variant", lambda *given: seen.update(variant=given) or "call")
+    monkeypatch.setattr(variants, "read_kept", lambda *given: seen.update(kept=given) or "float")
+    monkeypatch.setattr(variants, "run_model", lambda *given, **more: SimpleNamespace(kept="own"))
+    monkeypatch.setattr(variants, "compare", lambda *given: seen.update(compared=given) or SimpleNamespace(loss=0.5))
     bench: Any = SimpleNamespace(threads=3, progress=None)
     variant: Any = SimpleNamespace(path="variant", manifest={"statistics": {"format": "onnx"}})
     model, snapshot, records = (SimpleNamespace(path=name) for name in ("model", "snapshot", "records"))
     evaluate = EvaluateConfig(bins=7)
-    assert validating.lost(bench, variant, model, snapshot, records, "report", evaluate) == 0.5  # type: ignore[arg-type]
+    assert variants.lost_on_validation(bench, variant, model, snapshot, records, "report", evaluate) == 0.5  # type: ignore[arg-type]
     assert seen["judge"] == ("regression", ("snapshot", "records", "validation"), evaluate, "mae")
     assert seen["variant"] == ("variant", "onnx", 3) and seen["kept"] == ("report", "validation", "judge")
     assert seen["compared"][:4] == ("regression", "judge", "float", "own")
@@ -431,28 +433,26 @@ def test_a_prepared_model_has_the_seed_that_it_is_built_with(seed: int, monkeypa
     plan = {"features": "features", "seed": 5, "loss": "mae", "model": {}}
     built, written = Kept(), Kept()
     network: Any = SimpleNamespace(variables=[])
-    method = SimpleNamespace(prepare=lambda *given: ("prepared", {}), change=lambda *given: None)
+    method: Any = SimpleNamespace(prepare=lambda *given: ("prepared", {}), change=lambda *given: None)
     for name, stub in {
         "architecture": lambda path: plan,
         "load": lambda path: network,
         "config_of": lambda model: "config",
-        "trained_method": lambda kind: method,
-        "model_method": lambda kind: method,
         "build_model": lambda *given: built(*given) and network,
         "save": lambda *given: written(*given) and {},
-        "kernels": lambda network: [np.array([0.0, 1.0, 0.0]), np.array([[0.0, 2.0]])],
         "count_weights": lambda network: 5,
     }.items():
         monkeypatch.setattr(changed, name, stub)
+    zeros = [np.array([0.0, 1.0, 0.0]), np.array([[0.0, 2.0]])]
+    monkeypatch.setattr(keras_layers, "kernels", lambda network: zeros)
     monkeypatch.setattr(changed.Usage, "of_model", lambda folder: SimpleNamespace(write=lambda staging: None))
     bench: Any = SimpleNamespace(staging="staging")
     model: Any = SimpleNamespace(path=Path(), manifest={"counts": {"train": 9}, "steps": 30})
-    kind: Any = SimpleNamespace(kind="prune")
-    outcome = changed.prepare(bench, kind, model, seed)
+    outcome = changed.prepare(bench, method, model, seed)
     assert built == [("prepared", "features", seed)]
     assert written.pop() == (network, "staging", "prepared", "features", seed, "mae")
     assert outcome.counts == {"train": 9, "parameters": 5, "zeros": 3} and outcome.also["steps"] == 30
-    changed.build(bench, kind, model)
+    changed.build(bench, method, model)
     assert written.pop()[3:] == ("features", 5, "mae")
 
 

@@ -9,10 +9,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
-from tasks.compression.judging import judge
 from tasks.compression.variants import build
-from tasks.config.compress import CompressConfig
+from tasks.compression.verdicts import judge
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.models import ModelConfig
 from tasks.evaluation.intervals import LEVEL

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from tasks.compression import cluster
-from tasks.compression.judging import standing_of
-from tasks.compression.slowest import slowest_of
+from tasks.compression.front import slowest_of
+from tasks.compression.methods.prune import Cluster
+from tasks.compression.verdicts import standing_of
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.gates import CompressGate, PromoteGate
-from tasks.config.model_methods import Cluster
 from tasks.config.sizes import parse
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
@@ -189,6 +188,6 @@ def test_a_layer_has_no_more_values_than_are_asked_for_zero_included(zeros: int)
     weights = np.random.default_rng(0).normal(0, 1, (8, 5)).astype("float32")
     weights.ravel()[:zeros] = 0
     model.layers[-1].kernel.assign(weights)
-    cluster.change(Cluster(clusters=4), model)
+    Cluster(clusters=4).change(model)
     made = np.asarray(model.layers[-1].kernel)
     assert len(np.unique(made)) == 4 and (made == 0).sum() == zeros

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tasks.compression.config import CompressConfig, WantConfig
+from tasks.compression.methods.distill import Distill
+from tasks.compression.methods.low_rank import LowRank
+from tasks.compression.methods.prune import Prune
+from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.augment import ResizedCrop
 from tasks.config.base import Conflict, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
-from tasks.config.compress import CompressConfig, WantConfig
 from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
-from tasks.config.model_methods import Distill, LowRank, Prune, PruneStructured
 from tasks.config.models import ConvnetModel, EncoderModel, KerasFileModel, ResNetModel, TransformerModel, ViTModel
 from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd

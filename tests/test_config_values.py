@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from tasks.compression.methods.method import FineTune
+from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.base import Conflict, identity
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
@@ -17,8 +19,6 @@ from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.fine_tune import ChampionInit, KerasHubInit, ModelInit, RateScaling
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
 from tasks.config.load import _remedy
-from tasks.config.method import FineTune
-from tasks.config.model_methods import PruneStructured
 from tasks.config.optimizer import Muon, Sgd
 from tasks.config.paths import located
 from tasks.config.records import RecordsConfig

@@ -110,9 +110,18 @@ def test_versions_of_what_enters_digests_and_files() -> None:
     """Each is raised where the same inputs would give other bytes; artifacts of another version are made anew."""
     found = []
     for path in sorted((ROOT / "tasks").rglob("*.py")):
-        numbers = re.findall(r"^((?:[A-Z_]+_)?(?:VERSION|FORMAT) = \d+)$", path.read_text(), re.M)
+        text = path.read_text()
+        numbers = re.findall(r"^((?:[A-Z_]+_)?(?:VERSION|FORMAT) = \d+)$", text, re.M)
+        classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        numbers += [f"{each.name}.{number}" for each in classes for number in versions(each)]
         found += [f"{path.relative_to(ROOT)}: {number}" for number in numbers]
     pinned("versions.txt", found)
+
+
+def versions(kind: ast.ClassDef) -> list[str]:
+    """`version = 2` of the class of a kind, whose code version it is."""
+    fields = [node for node in kind.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "version"]
+    return [f"version = {ast.unparse(field.value)}" for field in fields if field.value is not None]
 
 
 JUDGING = (

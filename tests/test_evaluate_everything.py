@@ -16,10 +16,10 @@ from scipy.special import log_softmax, softmax
 from sklearn import metrics as sklearn_metrics
 
 from tasks.artifacts import Export, Report, Variant
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.compose import Config
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import MlpModel

@@ -13,7 +13,7 @@ from PIL import Image
 
 from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
-from tasks.compression.tables import with_int8_tables
+from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.models import TransformerModel

@@ -16,11 +16,11 @@ from sklearn.metrics import ndcg_score
 
 from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import MlpModel

@@ -17,17 +17,16 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
-from tasks.compression.distill import added_loss
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
-from tasks.compression.judging import judge as judge_variants
+from tasks.compression.methods.distill import Distill
 from tasks.compression.variants import build as compress
+from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.gates import FloatGate
-from tasks.config.model_methods import Distill
 from tasks.config.models import EncoderModel, ImportedModel
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
@@ -370,7 +369,7 @@ def test_a_damaged_variant_is_kept_out_by_a_gate_on_entities(
     publish: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tasks.compression import int8_dynamic
+    from tasks.compression.methods import quantise
 
     config = CompressConfig.model_validate(
         {"gates": [{"kind": "float", "metric": "entity_f1", "max_loss": 0.1}], "methods": ["int8_dynamic"]}
@@ -389,9 +388,9 @@ def test_a_damaged_variant_is_kept_out_by_a_gate_on_entities(
     assert whole["standing"] == {"int8_dynamic": "undecided"}
     assert "loses 0.0000 of 14 test groups" in str(whole["verdicts"]), "its sequences are of 14 pages"
     monkeypatch.setattr(
-        int8_dynamic,
+        quantise.Int8Dynamic,
         "write",
-        lambda config, given: without_largest_weights(int8_dynamic.int8(given.litert.read_bytes())),
+        lambda method, given: without_largest_weights(quantise.int8(given.litert.read_bytes())),
     )
     damaged = judged("damaged")
     assert damaged["standing"] == {"int8_dynamic": "rejected"}
@@ -485,7 +484,7 @@ def test_a_teacher_teaches_real_words_alone(tagged: Tagged) -> None:
     student = build_model(MODEL, open_snapshot(tagged.snapshot.path).features, seed=7)
     given = {"student": MODEL, "hidden": {"final_norm": "final_norm"}, "fine_tune": {"steps": 1}}
     method = Distill.model_validate(given)
-    added = keras.Model(student.inputs, added_loss(method, student, tagged.model.path))
+    added = keras.Model(student.inputs, method.added_loss(student, tagged.model.path))
     words = np.array([[3, 5, 2, 4]], np.int32)
     expected = added.predict(words, verbose=0)
     assert expected > 0.01

@@ -17,7 +17,7 @@ import pytest
 from keras import layers, ops
 
 from tasks.compression import drawn
-from tasks.compression.judging import parity
+from tasks.compression.verdicts import parity
 from tasks.exporting import format_of
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, fault_of

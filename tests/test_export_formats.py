@@ -20,8 +20,8 @@ import pytest
 from tasks import exporting
 from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import variants as variants_of
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import ConvnetModel

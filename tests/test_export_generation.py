@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from tasks.compression import float16, int8_dynamic, low_rank
 from tasks.compression.changed import with_weights
-from tasks.config.method import FineTune
-from tasks.config.methods import Float16
-from tasks.config.model_methods import LowRank
+from tasks.compression.methods import quantise
+from tasks.compression.methods.low_rank import LowRank
+from tasks.compression.methods.method import FineTune
+from tasks.compression.methods.quantise import Float16
 from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.generation import CAPACITY, Cached, with_cache
@@ -122,7 +122,7 @@ def test_the_weights_are_in_the_files_once(written: Written) -> None:
 
 def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Written) -> None:
     small = written.paths["litert"].with_name("int8.tflite")
-    small.write_bytes(int8_dynamic.int8(written.paths["litert"].read_bytes()))
+    small.write_bytes(quantise.int8(written.paths["litert"].read_bytes()))
     format_of("litert").check(small)
     model, interface = format_of("litert").load(small, 1)
     assert {PREFILL, DECODE} <= set(interface["signatures"])
@@ -130,7 +130,7 @@ def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Wr
     with_it, without = decoded(model, tokens), model({"tokens": tokens})
     assert np.abs(with_it - without).max() < 0.05 * np.abs(without).max()
     plain = small.with_name("plain_int8.tflite")
-    plain.write_bytes(int8_dynamic.int8(written.plain.read_bytes()))
+    plain.write_bytes(quantise.int8(written.plain.read_bytes()))
     assert tables(small) == tables(plain) >= 1
 
 
@@ -138,7 +138,7 @@ def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Wr
 def test_float16_has_a_cache_as_well(written: Written) -> None:
     half = written.paths["litert"].with_name("float16.tflite")
     given = SimpleNamespace(saved_model=written.paths["saved_model"])
-    half.write_bytes(float16.write(Float16(), given))  # type: ignore[arg-type]
+    half.write_bytes(Float16().write(given))  # type: ignore[arg-type]
     model, interface = format_of("litert").load(half, 1)
     assert {PREFILL, DECODE} <= set(interface["signatures"])
     tokens = np.random.default_rng(3).integers(0, BOS, (2, 9)).astype(np.int32)
@@ -150,7 +150,7 @@ def test_float16_has_a_cache_as_well(written: Written) -> None:
 @pytest.mark.slow
 def test_a_model_with_factors_has_a_cache_as_well(tmp_path: Path) -> None:
     network, method = model_of(PLAIN), LowRank(rank=3, fine_tune=FineTune(steps=1))
-    described, weights = low_rank.prepare(method, PLAIN, network)
+    described, weights = method.prepare(PLAIN, network)
     network = with_weights(build(described, FEATURES, 1), weights)  # type: ignore[arg-type]
     made = Written(tmp_path, described, network)  # type: ignore[arg-type]
     tokens = np.random.default_rng(1).integers(0, BOS, (2, 9)).astype(np.int32)

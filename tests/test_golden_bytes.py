@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.config.compress import CompressConfig
+from tasks.compression.config import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import ConvnetModel

@@ -14,8 +14,8 @@ from PIL import Image
 from flows.preset_text import TEXT_SIZES, preset_of
 from tasks import snapshots
 from tasks.artifacts import Records
+from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.load import load
-from tasks.config.methods import Int8Dynamic
 from tasks.config.models import TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource, TextFilesSource
@@ -254,7 +254,7 @@ def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sizes", [sizes for _, sizes in TEXT_SIZES], ids=lambda sizes: str(sizes["width"]))
 def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], tmp_path: Path, tf: object) -> None:
     """By the model's size alone; zeros, which are stored once, are replaced, as training does."""
-    from tasks.compression import int8_dynamic
+    from tasks.compression.methods import quantise
     from tasks.exporting import litert, saved_model
     from tasks.models.transformer import build
 
@@ -265,7 +265,7 @@ def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], t
     saved_model.write(model, None, None, tmp_path / "saved_model")
     litert.write(model, None, tmp_path / "saved_model", tmp_path / "float.tflite")
     content = (tmp_path / "float.tflite").read_bytes()
-    assert len(int8_dynamic.int8(content)) / len(content) < Int8Dynamic.size_ratio - 0.005
+    assert len(quantise.int8(content)) / len(content) < Int8Dynamic.size_ratio - 0.005
 
 
 def test_an_image_preset_keeps_the_best_and_stops_early(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import pytest
 
+from tasks.compression.stored import FactoredModel
 from tasks.config.models import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TransformerModel, ViTModel
-from tasks.config.stored import FactoredModel
 from tasks.errors import Failed
 from tasks.models import build, functions
 from tasks.models.features import classes, model_inputs, output_size, positions, targets

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Outcome, Snapshot
-from tasks.compression import int8_dynamic
+from tasks.compression.config import CompressConfig
+from tasks.compression.methods import quantise
+from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.base import Conflict
-from tasks.config.compress import CompressConfig
-from tasks.config.methods import Int8Dynamic
 from tasks.config.models import (
     Convnet1dModel,
     DlrmModel,
@@ -166,7 +166,7 @@ def test_a_kind_learns_is_exported_and_quantised_within_the_gates(
     folder.mkdir()
     saved_model.write(model, None, None, folder)
     litert.write(model, None, folder, file)
-    small.write_bytes(int8_dynamic.int8(file.read_bytes()))
+    small.write_bytes(quantise.int8(file.read_bytes()))
     given, one = inputs(features, ROWS_JUDGED), inputs(features, 1)
     if "tokens" in one:
         one["tokens"] = one["tokens"][:, :7]

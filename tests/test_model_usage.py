@@ -12,10 +12,10 @@ import pytest
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed
+from tasks.compression.methods.method import Method
+from tasks.compression.methods.prune import Prune
+from tasks.compression.stored import PreparedModel
 from tasks.config.fine_tune import FileInit
-from tasks.config.method import Method
-from tasks.config.model_methods import Prune
-from tasks.config.stored import PreparedModel
 from tasks.feed import open_snapshot
 from tasks.models.usage import CHOSEN, TRAINED, Usage
 from tasks.pages.facts import Facts

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
-from tasks.compression.searching import space
-from tasks.config.compress import CompressConfig
+from tasks.compression.search import space
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.load import load

@@ -16,8 +16,8 @@ import pytest
 from tasks import compress as compressing
 from tasks import export as exporting
 from tasks import train as verbs
+from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.load import load
@@ -198,7 +198,7 @@ def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: py
 
 
 def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.compression import judging
+    from tasks.compression import verdicts
 
     config = CompressConfig.model_validate(
         {"max_difference": 0.25, "undecided": "reject", "gates": []}
@@ -214,17 +214,17 @@ def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypat
     forms: list[Any] = [SimpleNamespace(on_file=None, methods=()), SimpleNamespace(on_file="int8", methods=("int8",))]
     subject, found = Calls("subject"), Calls([])
     standing = Calls("accepted", stop=True)
-    monkeypatch.setattr(judging, "read_slices", lambda *given: (None, {}))
-    monkeypatch.setattr(judging, "subject_of", subject)
-    monkeypatch.setattr(judging.gating, "find", found)
-    monkeypatch.setattr(judging, "by_slice", lambda *given: {})
-    monkeypatch.setattr(judging, "standing_of", standing)
+    monkeypatch.setattr(verdicts, "read_slices", lambda *given: (None, {}))
+    monkeypatch.setattr(verdicts, "subject_of", subject)
+    monkeypatch.setattr(verdicts.gating, "find", found)
+    monkeypatch.setattr(verdicts, "by_slice", lambda *given: {})
+    monkeypatch.setattr(verdicts, "standing_of", standing)
     parity = Calls(passed := SimpleNamespace(passed=True))
-    monkeypatch.setattr(judging.gates, "parity", parity)
-    monkeypatch.setattr(judging, "decide", lambda found: found)
+    monkeypatch.setattr(verdicts.gates, "parity", parity)
+    monkeypatch.setattr(verdicts, "decide", lambda found: found)
     bench: Any = SimpleNamespace(progress=lambda *given: None)
     with pytest.raises(Seen):
-        judging.judge(
+        verdicts.judge(
             bench,
             forms,
             variants,

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from tasks.compression.config import SearchConfig
 from tasks.config import tune as configs
-from tasks.config.compress import SearchConfig
 from tasks.config.space import Choice, FloatRange, IntRange
 from tasks.errors import Failed, Lost, Stopped
 from tasks.runner import self_tests
@@ -220,8 +220,8 @@ def test_only_a_lost_process_or_server_is_tried_again() -> None:
 
 def test_a_search_goes_on_from_the_longest_of_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of its own seed: those of another one are other trials."""
-    from tasks.compression.searching import Trial as Tried
-    from tasks.config.methods import Chain
+    from tasks.compression.methods import Chain
+    from tasks.compression.search import Trial as Tried
 
     def stored(run: str, seed: int, count: int) -> None:
         folder = tmp_path / "runs" / run
@@ -253,12 +253,12 @@ def test_a_search_goes_on_from_the_longest_of_the_earlier_ones(tmp_path: Path, m
 def test_the_longest_of_the_known_searches_counts_and_the_same_methods_are_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.compression.searching import Trial as Tried
-    from tasks.config.methods import Chain
+    from tasks.compression.methods import Chain
+    from tasks.compression.search import Trial as Tried
 
     rows = [Tried(number, {"m": "x"}, "known", 10, 0.1).as_json() for number in range(2)]
     monkeypatch.setattr("tasks.runner.searches._stored", lambda runs, digest: iter([rows[:1], rows, []]))
-    monkeypatch.setattr("tasks.compression.searching.ask", lambda trials, of, seed: {"m": str(len(trials))})
+    monkeypatch.setattr("tasks.compression.search.ask", lambda trials, of, seed: {"m": str(len(trials))})
     (tmp_path / "now").mkdir()
     attempt: Any = SimpleNamespace(run=SimpleNamespace(folder=tmp_path / "now", home=SimpleNamespace(runs=tmp_path)))
     made: list[Any] = []

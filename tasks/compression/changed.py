@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.compression import model_method, trained_method
-from tasks.compression.kernels import kernels
-from tasks.config.method import Method
-from tasks.config.stored import STORED
+from tasks.compression.methods.method import ModelMethod
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models import brought
 from tasks.models import build as build_model
 from tasks.models.features import Arrays
-from tasks.models.keras_file import architecture, load, save
+from tasks.models.keras_file import architecture, config_in, load, save
 from tasks.models.layers import count_weights
 from tasks.models.usage import Usage
 
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 
-def build(bench: Workbench, method: Method, model: Model) -> Outcome:
+def build(bench: Workbench, method: ModelMethod, model: Model) -> Outcome:
     """Change a model by a method; writes `model.keras`, `model.weights.h5` and `architecture.json`, without a training
     state.
 
@@ -38,17 +35,17 @@ def build(bench: Workbench, method: Method, model: Model) -> Outcome:
         Failed: the method does not fit the model.
     """
     network = load(model.path)
-    model_method(method.kind).change(method, network)
+    method.change(network)
     return saved(bench, model, network, config_of(model))
 
 
-def prepare(bench: Workbench, method: Method, model: Model, seed: int) -> Outcome:
+def prepare(bench: Workbench, method: ModelMethod, model: Model, seed: int) -> Outcome:
     """Make the model that a method trains; writes what `build` writes.
 
     Raises:
         Failed: the method does not fit the model.
     """
-    prepared, weights = trained_method(method.kind).prepare(method, config_of(model), load(model.path))
+    prepared, weights = method.prepare(config_of(model), load(model.path))
     features = architecture(model.path)["features"]
     network = with_weights(build_model(prepared, features, seed), weights)
     return saved(bench, model, network, prepared, seed)
@@ -90,9 +87,9 @@ def train(
     return fit(own, examples, described, config, seed, start=prepared)
 
 
-def finish(bench: Workbench, method: Method, trained: Model) -> Outcome:
+def finish(bench: Workbench, method: ModelMethod, trained: Model) -> Outcome:
     """Make the result of a method of the model that it has trained; writes what `build` writes."""
-    finished, weights = trained_method(method.kind).finish(method, config_of(trained), load(trained.path))
+    finished, weights = method.finish(config_of(trained), load(trained.path))
     plan = architecture(trained.path)
     finished = brought.at(finished, trained.path)
     network = build_model(finished, plan["features"], plan["seed"])
@@ -103,7 +100,7 @@ def finish(bench: Workbench, method: Method, trained: Model) -> Outcome:
 
 def config_of(model: Model) -> Any:
     """Return the config of a model in the store, with the artifact's copies of the user's files."""
-    return brought.at(STORED.validate_python(architecture(model.path)["model"]), model.path)
+    return brought.at(config_in(model.path), model.path)
 
 
 def with_weights(network: keras.Model, weights: Arrays) -> keras.Model:
@@ -116,6 +113,8 @@ def with_weights(network: keras.Model, weights: Arrays) -> keras.Model:
 
 def saved(bench: Workbench, before: Model, network: keras.Model, config: Any, seed: int | None = None) -> Outcome:
     """Write the files of a model, with features, loss and counts of the one before, and with its seed or another."""
+    from tasks.compression.keras_layers import kernels
+
     plan = architecture(before.path)
     seed = plan["seed"] if seed is None else seed
     files = save(network, bench.staging, config, plan["features"], seed, plan.get("loss"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tasks.compression import VARIANT_LIBRARIES
-from tasks.config.method import Method
-from tasks.config.methods import Chain
+from tasks.compression.methods import Chain
+from tasks.compression.methods.method import FileMethod
 from tasks.exporting import FORMATS, LITERT, format_of
 
 NONE = Chain()
@@ -27,9 +27,10 @@ class Form:
         return format_name(self.name)
 
     @property
-    def on_file(self) -> Method | None:
+    def on_file(self) -> FileMethod | None:
         """The method that changes the file; None where the file is float."""
-        return self.methods[-1] if self.methods and self.methods[-1].on_file else None
+        last = self.methods[-1] if self.methods else None
+        return last if isinstance(last, FileMethod) else None
 
     @property
     def parent(self) -> Form | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.config.compress import WantConfig
+from tasks.compression.config import WantConfig
+from tasks.evaluation.gates import Ratio
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,16 @@ def missed(points: Sequence[Point], want: WantConfig, rejected: Mapping[str, str
         for point in points
     )
     return "; ".join(reasons) or "no LiteRT file was made"
+
+
+def slowest_of(name: str, latency: Mapping[str, Any]) -> Ratio | None:
+    """Return a variant's largest latency ratio of all batch sizes on one thread, with the error that the float file
+    against itself shows, where that measurement was not conclusive; None where it was not measured."""
+    rows = [row for row in latency.get("settings", ()) if row["threads"] == 1 and name in row["variants"]]
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: row["variants"][name]["ratio"])
+    return Ratio(row["variants"][name]["ratio"], 1.0 if row["conclusive"] else max(row["again"], 1 / row["again"]))
 
 
 def _number(value: float) -> str:

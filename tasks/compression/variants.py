@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression import drawn, file_method
+from tasks.compression import drawn
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
-from tasks.compression.given import Given
-from tasks.config.compress import CompressConfig
+from tasks.compression.inputs import MethodInputs
+from tasks.compression.methods.method import CHOSEN, FileMethod
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.method import Method
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import flat, intervals
@@ -63,7 +63,7 @@ def build(
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
     files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, of a float
     file how much it differs on drawn inputs, and the `tolerance` of an export; and `judged.npz`, which gates read
-    (`evidence`; see `tasks.compression.judging`).
+    (`evidence`; see `tasks.compression.verdicts`).
     Bins are those of `evaluate`.
 
     Args:
@@ -81,10 +81,9 @@ def build(
     if (method := form.on_file) is None:
         forms.write(form.format, scratch)
     else:
-        given = Given(
-            forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss(evaluate.primary_of(task)[0])
-        )
-        (scratch / file).write_bytes(file_method(method.kind).write(method, given))
+        limit = config.max_quality_loss(evaluate.primary_of(task)[0])
+        inputs = MethodInputs(forms.path, task, loss, snapshot, records, evaluate, limit)
+        (scratch / file).write_bytes(method.write(inputs))
     bench.staging.take(scratch)
 
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
@@ -94,8 +93,8 @@ def build(
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
     on_drawn = None
     if method is None:
-        inputs = model_inputs(snapshot.manifest["features"])
-        on_drawn = drawn.compared(probe.call, variant_call, inputs, judge.inputs, judge.outputs, config.max_difference)
+        read = model_inputs(snapshot.manifest["features"])
+        on_drawn = drawn.compared(probe.call, variant_call, read, judge.inputs, judge.outputs, config.max_difference)
     Decision.read(report.path).settle(judge)
     own = judge.predictions(outputs.kept)
     quality_metrics = intervals(judge.metrics, names_of(judge, task, evaluate), own, judge.units)
@@ -142,7 +141,26 @@ def build(
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
 
 
-def tolerance(config: CompressConfig, method: Method | None, outputs: ModelOutputs) -> float:
+def lost_on_validation(
+    bench: Workbench,
+    variant: Variant,
+    model: Model,
+    snapshot: Snapshot,
+    records: Records,
+    report: Report,
+    evaluate: EvaluateConfig,
+) -> float:
+    """Return how much of the primary metric a variant loses against the float model on the validation split."""
+    plan = architecture(model.path)
+    task = plan["model"]["task"]
+    judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, CHOSEN), evaluate, plan["loss"])
+    call = open_variant(variant.path, variant.manifest["statistics"]["format"], bench.threads)
+    kept = run_model(judge, call, name=CHOSEN, progress=bench.progress).kept
+    loss = compare(task, judge, read_kept(report, CHOSEN, judge), kept, evaluate).loss
+    return float(loss)
+
+
+def tolerance(config: CompressConfig, method: FileMethod | None, outputs: ModelOutputs) -> float:
     """Return how far the file's answers may be from Keras' in a fresh process.
 
     Of a float form that is `compress.max_difference`; of a file that a method has changed, what it was here, with a

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import ConvnetModel, ModelConfig, models_for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +19,15 @@ ARCHITECTURES = {
     "convnet1d": "tasks.models.convnet1d",
     "dlrm": "tasks.models.dlrm",
     "encoder": "tasks.models.encoder",
-    "factored": "tasks.models.factored",
     "import": "tasks.models.imported",
     "keras_file": "tasks.models.from_file",
     "mlp": "tasks.models.mlp",
-    "prepared": "tasks.compression.prepared",
     "resnet": "tasks.models.resnet",
     "transformer": "tasks.models.transformer",
     "vit": "tasks.models.vit",
 }
 """The module of each kind, imported on use; each has `build(config, features, seed)`, and may have
-`added_loss` and `functions`."""
+`added_loss` and `functions`. What a method of compression makes has them itself."""
 
 
 def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Model:
@@ -46,7 +45,7 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
     Raises:
         Failed: the features do not fit the architecture.
     """
-    model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(config, features, seed)
+    model: keras.Model = _of(config, "build")(features, seed)
     if isinstance(config, OwnArchitecture) and config.initializer is not None:
         from tasks.models.layers import initialise
 
@@ -56,8 +55,8 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
 
 def functions(config: ModelConfig, features: dict[str, Any], model: keras.Model) -> list[Function]:
     """Return further functions of a model that its exports have as signatures; none for most kinds."""
-    make = getattr(import_module(ARCHITECTURES[config.kind]), "functions", None)
-    return [] if make is None else make(config, features, model)
+    make = _of(config, "functions")
+    return [] if make is None else make(features, model)
 
 
 def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | None:
@@ -65,5 +64,13 @@ def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | N
 
     It is computed from the model's layers, and no part of the model that is saved.
     """
-    make = getattr(import_module(ARCHITECTURES[config.kind]), "added_loss", None)
-    return None if make is None else make(config, model)
+    make = _of(config, "added_loss")
+    return None if make is None else make(model)
+
+
+def _of(config: ModelConfig, name: str) -> Any:
+    """Return a function of the architecture of a config, of its arguments but the config; None where it has none."""
+    if config.kind not in ARCHITECTURES:
+        return getattr(config, name, None)
+    function = getattr(import_module(ARCHITECTURES[config.kind]), name, None)
+    return None if function is None else partial(function, config)

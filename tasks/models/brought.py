@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks.config.models import ImportedModel, ModelConfig
-from tasks.config.stored import Derived
 from tasks.environment.user_code import files_of, packages_of
 from tasks.models.keras_archive import CONFIG, architecture_of
 
@@ -39,8 +38,8 @@ def own_files(config: Any) -> dict[str, bytes]:
         Refused: there is no such module or file, or it is not Python.
         Failed: a file is not of Keras.
     """
-    if isinstance(config, Derived):
-        return own_files(config.model)
+    if config.inner is not None:
+        return own_files(config.inner)
     return BROUGHT[config.kind].files(config) if config.kind in BROUGHT else {}
 
 
@@ -63,8 +62,8 @@ def source_files(config: ModelConfig) -> list[tuple[str, str]]:
 
 def at(config: Any, folder: Path) -> Any:
     """Return the config of a model artifact in a folder, with the copies of its files in place of the user's."""
-    if isinstance(config, Derived):
-        return config.model_copy(update={"model": at(config.model, folder)})
+    if config.inner is not None:
+        return config.model_copy(update={"model": at(config.inner, folder)})
     if config.kind not in BROUGHT:
         return config
     copied = BROUGHT[config.kind]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.config.models import ModelConfig
-from tasks.config.stored import STORED
+from tasks.config.models.architecture import Architecture
 from tasks.config.task import TASKS
 from tasks.models import brought, build, functions
 from tasks.store.files import canonical, pretty
@@ -91,8 +91,7 @@ def load(path: Path) -> keras.Model:
         The trained model, not compiled.
     """
     architecture_json = architecture(path)
-    config: ModelConfig = STORED.validate_python(architecture_json["model"])
-    model = build(brought.at(config, path), architecture_json["features"], architecture_json["seed"])
+    model = build(brought.at(config_in(path), path), architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
 
@@ -100,8 +99,14 @@ def load(path: Path) -> keras.Model:
 def functions_of(path: Path, model: keras.Model) -> list[Function]:
     """Return the further functions of the model of an artifact folder, over the variables of `model`."""
     architecture_json = architecture(path)
-    config: ModelConfig = STORED.validate_python(architecture_json["model"])
-    return functions(config, architecture_json["features"], model)
+    return functions(config_in(path), architecture_json["features"], model)
+
+
+def config_in(path: Path) -> Any:
+    """Return the config of the model of an artifact folder, of any kind that this process knows, with the places of the
+    user's files within the folder."""
+    described = architecture(path)["model"]
+    return Architecture.kinds()[described["kind"]].model_validate(described)
 
 
 def architecture(path: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.compression.slowest import slowest_of
+from tasks.compression.front import slowest_of
 from tasks.display.numbers import figure, kilobytes
 from tasks.display.words import size_of_float, span
 from tasks.pages import front

@@ -44,7 +44,7 @@ CHILD = "tasks.processes.child"
 PRELOADED = (
     "tasks.config",  # first: pydantic looks for the docstrings of the fields in every module that is imported
     "tasks.config.schema",
-    "tasks.config.stored",
+    "tasks.compression.stored",
     "numpy",
     "tensorflow",
     "keras",

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact, Model, Variant
+from tasks.compression.config import CompressConfig
+from tasks.compression.methods import Chain
+from tasks.compression.methods.method import Method
 from tasks.config.base import identity
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.method import Method
 from tasks.config.models import ModelConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
@@ -25,7 +26,7 @@ from tasks.errors import Failed
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form
-    from tasks.compression.searching import Space
+    from tasks.compression.search import Space
 
 installed = functools.cache(version)
 """Returns the installed version of a package."""
@@ -190,18 +191,18 @@ def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Ide
 
 def changed(model: Artifact, examples: Artifact, method: Method) -> Identity:
     """Return the identity of a model that a method has changed: the model before, and the method."""
-    from tasks.compression import MODEL_LIBRARIES, versions
+    from tasks.compression import MODEL_LIBRARIES
 
-    code = Code(versions([method])[method.kind], MODEL_LIBRARIES)
+    code = Code(method.version, MODEL_LIBRARIES + method.libraries)
     return Identity({"method": method}, {"changed": model, "snapshot": examples}, code)
 
 
 def prepared(model: Artifact, examples: Artifact, method: Method, seed: int) -> Identity:
     """Return the identity of a model that a method will train: the model before, the method, and the seed of what is
     new in it."""
-    from tasks.compression import MODEL_LIBRARIES, versions
+    from tasks.compression import MODEL_LIBRARIES
 
-    code = Code(versions([method])[method.kind], MODEL_LIBRARIES)
+    code = Code(method.version, MODEL_LIBRARIES + method.libraries)
     return Identity({"prepared": method, "seed": seed}, {"changed": model, "snapshot": examples}, code)
 
 
@@ -230,7 +231,7 @@ def variant(
 ) -> Identity:
     """Return the identity of a variant: form and methods, model, float parents, the limits that methods read, and the
     evaluation's config."""
-    from tasks.compression import VARIANT_VERSION, versions
+    from tasks.compression import VARIANT_VERSION
     from tasks.compression.forms import libraries_of
 
     parents = {"model": trained, "snapshot": examples}
@@ -238,12 +239,12 @@ def variant(
         parents["made_from"] = made_from
     if reference is not None:
         parents["float"] = reference
-    made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
+    made_by = {"format": form.format, "methods": list(form.methods), "versions": form.methods.versions}
     limits: dict[str, Any] = {"max_difference": config.max_difference}
     if any(method.reads_limit for method in form.methods):
         limits["max_quality_loss"] = config.max_quality_loss(evaluate.primary_of(task)[0])
     sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": _judged_by(evaluate)}
-    code = Code(VARIANT_VERSION, libraries_of(form.name))
+    code = Code(VARIANT_VERSION, libraries_of(form.name) + form.methods.libraries)
     return Identity(sections, parents, code, sources=lambda: _own_metric_files(evaluate))
 
 
@@ -276,17 +277,19 @@ def search(
     model: Artifact, report: Artifact, space: Space, task: str, config: CompressConfig, evaluate: EvaluateConfig
 ) -> dict[str, Any]:
     """Return what decides the trials of a search for methods, besides its seed."""
-    from tasks.compression import MODEL_LIBRARIES, VARIANT_VERSION, versions
+    from tasks.compression import MODEL_LIBRARIES, VARIANT_VERSION
     from tasks.compression.forms import libraries_of
-    from tasks.compression.searching import SEARCH_VERSION
+    from tasks.compression.search import SEARCH_VERSION
 
     tried = {chain.name: chain for chain in space.chains}
+    of_all = Chain(method for chain in tried.values() for method in chain)
     libraries = {*MODEL_LIBRARIES, *(library for name in tried for library in libraries_of(name)), "optuna"}
+    libraries |= set(of_all.libraries)
     return {
         "model": model.digest,
         "report": report.digest,
         "methods": {name: identity(chain) for name, chain in tried.items()},
-        "versions": versions([method for chain in tried.values() for method in chain]),
+        "versions": of_all.versions,
         "limits": [config.max_quality_loss(evaluate.primary_of(task)[0]), config.max_difference],
         "evaluate": _judged_by(evaluate),
         "code": [SEARCH_VERSION, VARIANT_VERSION],

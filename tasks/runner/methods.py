@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Snapshot
+from tasks.compression.methods.method import FineTune, Method
 from tasks.config.fine_tune import ModelInit
-from tasks.config.method import FineTune, Method
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.runner import identities

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Variant
-from tasks.config.compress import SearchConfig
-from tasks.config.methods import Chain
+from tasks.compression.config import SearchConfig
+from tasks.compression.methods import Chain
 from tasks.display import terminal
 from tasks.display.numbers import kilobytes
 from tasks.errors import Failed, of_the_machine
@@ -21,7 +21,7 @@ from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 
 if TYPE_CHECKING:
-    from tasks.compression.searching import Space
+    from tasks.compression.search import Space
 
 
 def search(
@@ -41,7 +41,7 @@ def search(
         make: makes a variant, or finds it in the store.
         lost: measures a variant on the validation split.
     """
-    from tasks.compression.searching import Trial, ask, on_front
+    from tasks.compression.search import Trial, ask, on_front
 
     digest = digest_of({**key, "seed": config.seed})
     dry_run = planner()
@@ -88,7 +88,7 @@ def _tried(
     lost: Callable[[Variant], float],
 ) -> Any:
     """Make a variant and measure it; a method that does not fit the model is a trial without a result."""
-    from tasks.compression.searching import Trial
+    from tasks.compression.search import Trial
 
     try:
         variant = make(methods)

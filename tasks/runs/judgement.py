@@ -1,4 +1,4 @@
-"""The file of a run with the judgement of its variants (`tasks.compression.judging`), and its words."""
+"""The file of a run with the judgement of its variants (`tasks.compression.verdicts`), and its words."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
 from tasks.config.models import ModelConfig
-from tasks.config.stored import PreparedModel
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.models.usage import Usage
@@ -61,8 +60,8 @@ def usage_before(
         start: the model in the store whose weights it begins with.
     """
     folders = [model.path for model in (base, start) if model is not None]
-    if isinstance(model_config, PreparedModel) and model_config.teacher:
-        folders.append(Path(model_config.teacher))
+    if model_config.learns_from is not None:
+        folders.append(model_config.learns_from)
     files = [] if config.init is None or config.init.place is None else [config.init.place[1]]
     files += [] if model_config.weights_file is None else [model_config.weights_file]
     return [*map(Usage.of_model, folders), *map(Usage.of_weights, files)]

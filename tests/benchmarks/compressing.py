@@ -28,9 +28,9 @@ from scipy import stats
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression import variants
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form, compressed
-from tasks.compression.int8_dynamic import int8
-from tasks.config.compress import CompressConfig
+from tasks.compression.methods.quantise import int8
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.models import TransformerModel
 from tasks.exporting import format_of

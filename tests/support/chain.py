@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build as compress
-from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import ModelConfig

@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import tasks.compression.stored
+import tasks.config.schema  # noqa: F401
 from tasks.config.base import Section
 from tasks.config.task import TASKS
 

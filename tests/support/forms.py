@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form, compressed
-from tasks.config.compress import CompressConfig
 
 
 def of(entry: Any) -> Form:

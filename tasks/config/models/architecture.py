@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +25,24 @@ class Architecture(Section):
     """The kinds of snapshot that it can be trained on."""
     own: ClassVar[bool] = False
     """Whether the user has brought the model, so that its code and files are part of the digest."""
+
+    @classmethod
+    def kinds(cls) -> dict[str, type[Architecture]]:
+        """Return the architectures that there are by `kind`, those of models that methods of compression make
+        included."""
+        below = {kind: found for each in cls.__subclasses__() for kind, found in each.kinds().items()}
+        kind = cls.model_fields["kind"].default if "kind" in cls.model_fields else None
+        return below if kind is None else {kind: cls, **below}
+
+    @property
+    def inner(self) -> Any:
+        """The architecture of the model that this one is made from; None where it is made from no other."""
+        return None
+
+    @property
+    def learns_from(self) -> Path | None:
+        """The folder of the model whose outputs it learns from; None where there is none."""
+        return None
 
     @property
     def weights_file(self) -> str | None:

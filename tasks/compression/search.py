@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tasks.compression.config import CompressConfig
 from tasks.compression.front import Point, dominated_by
-from tasks.config.compress import CompressConfig
-from tasks.config.methods import Chain
+from tasks.compression.methods import Chain
+from tasks.compression.methods.method import Method
 from tasks.config.task import TASKS
 
 if TYPE_CHECKING:
@@ -19,26 +20,7 @@ SEARCH_VERSION = 1
 """Incremented when the same settings would try other methods."""
 
 NONE = "none"
-ON_MODEL: dict[str, Any] = {
-    NONE: (),
-    "prune_30": ({"kind": "prune", "share": 0.3},),
-    "prune_2of4": ({"kind": "prune", "pattern": "2:4"},),
-    "cluster_64": ({"kind": "cluster", "clusters": 64},),
-    "cluster_16": ({"kind": "cluster", "clusters": 16},),
-}
-"""What is done to the model, by name; nothing that trains."""
-
-ON_FILE: dict[str, Any] = {
-    "float16": "float16",
-    "int8_dynamic": "int8_dynamic",
-    "int8_weight_only": "int8_weight_only",
-    "int8_static": "int8_static",
-    "int4_dynamic": "int4_dynamic",
-    "int4_dynamic_32": {"kind": "int4_dynamic", "block": 32},
-    "int4_weight_only": "int4_weight_only",
-    "gptq": "gptq",
-}
-"""What is done to the file, by name; `int8_selective` with several limits comes on top."""
+"""The choice to change no weights of the model."""
 
 STARTUP = 8
 """Trials with random values before those of the best trials count."""
@@ -85,24 +67,19 @@ class Space:
 
 
 def space(task: str, config: CompressConfig, primary: str) -> Space:
-    """Return what a search tries; with smaller limits `int8_selective` leaves more layers float."""
+    """Return what a search tries: what each method says, those that read the limit of the gate last."""
     limit = config.max_quality_loss(primary)
     if limit is None and not TASKS[task].in_target_units:
         limit = TASKS[task].default_quality_loss
-    losses = [0.0] if limit is None else [0.0, limit / 4]
-    selective: dict[str, Any] = {"int8_selective": "int8_selective"}
-    selective |= {f"int8_selective_{loss:g}": {"kind": "int8_selective", "max_loss": loss} for loss in losses}
-    on_file = _chains({**ON_FILE, **selective})
+    kinds = sorted(Method.kinds(), key=lambda kind: kind.reads_limit)
     if TASKS[task].generates:
-        on_file = {name: chain for name, chain in on_file.items() if not any(method.one_signature for method in chain)}
-    return Space(_chains(ON_MODEL), on_file, config.by_name)
-
-
-def _chains(entries: Mapping[str, Any]) -> dict[str, Chain]:
-    """Return the methods of entries of `compress.methods`; none of an empty one."""
-    methods = CompressConfig.model_validate({"methods": [entry for entry in entries.values() if entry]}).chains
-    found = iter(methods)
-    return {name: next(found) if entry else Chain() for name, entry in entries.items()}
+        kinds = [kind for kind in kinds if not kind.one_signature]
+    on_model: dict[str, Chain] = {NONE: Chain()}
+    on_file: dict[str, Chain] = {}
+    for kind in kinds:
+        tried = {name: Chain([method]) for name, method in kind.tried(limit).items()}
+        (on_file if kind.on_file else on_model).update(tried)
+    return Space(on_model, on_file, config.by_name)
 
 
 def ask(trials: Sequence[Trial], of: Space, seed: int) -> dict[str, str]:

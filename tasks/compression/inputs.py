@@ -25,7 +25,7 @@ BATCH, TOKENS_OF_BATCH = 32, 1024
 
 
 @dataclass(frozen=True)
-class Given:
+class MethodInputs:
     """The float forms of a model, and the data that it was trained on."""
 
     path: Callable[[str], Path]
@@ -79,15 +79,15 @@ class Given:
 class References(dict[str, tuple[Judge, Kept]]):
     """What the float file answers on a split, computed on use."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, inputs: MethodInputs) -> None:
         super().__init__()
-        self._given = given
+        self._inputs = inputs
 
     def __missing__(self, split: str) -> tuple[Judge, Kept]:
-        given = self._given
-        examples = SnapshotSplit(given.snapshot.path, given.records.path, split)
-        judge = make_judge(given.task, examples, given.evaluate, given.loss)
-        self[split] = judge, run_model(judge, LiteRT(given.litert, 1), name=split).kept
+        inputs = self._inputs
+        examples = SnapshotSplit(inputs.snapshot.path, inputs.records.path, split)
+        judge = make_judge(inputs.task, examples, inputs.evaluate, inputs.loss)
+        self[split] = judge, run_model(judge, LiteRT(inputs.litert, 1), name=split).kept
         return self[split]
 
 

@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from tasks.artifacts import Report, Variant
 from tasks.compression import front
+from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form
-from tasks.compression.front import Point
-from tasks.compression.slowest import slowest_of
-from tasks.config.compress import CompressConfig
+from tasks.compression.front import Point, slowest_of
+from tasks.compression.methods.method import Method
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.method import Method
 from tasks.evaluation import gates, gating
 from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.gating import Subject, metrics_of

@@ -1,16 +1,101 @@
-"""Tables of embeddings of a LiteRT file as int8: ai-edge-quantizer leaves the constant inputs of GATHER float.
+"""LiteRT files: their layers, and what ai-edge-quantizer makes of them.
 
-They are a third of a small language model.
+It leaves the constant inputs of GATHER float: tables of embeddings, a third of a small language model, are made int8
+here.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tasks.exporting.litert import SIGNATURE
+from tasks.models.features import Arrays
+
+if TYPE_CHECKING:
+    from ai_edge_quantizer.quantizer import Quantizer
+
+EVERY = (".*", "*")
+"""Selects all operations that ai-edge-quantizer supports."""
+
+OPERATIONS = ("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+"""The operations whose second input are weights that are quantised, as LiteRT names them."""
+
 MIN_VALUES = 1024
 """Tables with fewer values stay float."""
+
+
+def quantised(content: bytes, configure: Callable[[Quantizer], None], examples: Iterable[Arrays] = ()) -> bytes:
+    """Return a float `.tflite` file quantised; inputs and outputs keep their dtypes.
+
+    Args:
+        configure: adds the recipe: which operations are quantised, and how.
+        examples: batches of inputs by name, on which activations are observed where the recipe needs it.
+    """
+    from ai_edge_quantizer.algorithm_manager import AlgorithmName
+    from ai_edge_quantizer.qtyping import TFLOperationName
+    from ai_edge_quantizer.quantizer import Quantizer
+
+    work = Quantizer(bytearray(content))
+    configure(work)
+    for end in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
+        work.update_quantization_recipe("", end, algorithm_key=AlgorithmName.NO_QUANTIZE)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Input model is already partially quantized")
+        warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all_tensors`")
+        observed = work.calibrate({SIGNATURE: list(examples)}, num_threads=1) if work.need_calibration else None
+        return bytes(work.quantize(observed).quantized_model)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An operation with weights."""
+
+    name: str
+    """The name of its output, by which ai-edge-quantizer selects it."""
+    operation: str
+    weights: str
+    """The name of its weights."""
+    shape: tuple[int, ...]
+    """Of the weights; of a dense layer [units, inputs]."""
+
+    @property
+    def selector(self) -> str:
+        """The regular expression that selects it alone."""
+        return f"^{re.escape(self.name)};"  # ai-edge-quantizer ends each name with a semicolon
+
+    @property
+    def said(self) -> str:
+        """The name of the layer in Keras: `dense` of weights `convnet_1/dense_1/MatMul`."""
+        parts = self.weights.split(";")[0].split("/")
+        return re.sub(r"_\d+$", "", parts[-2] if len(parts) > 1 else parts[0])
+
+
+def layers_of(content: bytes) -> list[Layer]:
+    """Return the layers of a `.tflite` file in the order in which they are computed."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
+    names = {getattr(schema.BuiltinOperator, name): name for name in OPERATIONS}
+    found = []
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            code = model.operatorCodes[operator.opcodeIndex]
+            name = names.get(max(code.builtinCode, code.deprecatedBuiltinCode))
+            if name is None:
+                continue
+            weights = graph.tensors[operator.inputs[1]]
+            data = model.buffers[weights.buffer].data
+            if weights.type == schema.TensorType.FLOAT32 and data is not None and len(data):
+                output = graph.tensors[operator.outputs[0]].name.decode()
+                shape = tuple(int(size) for size in weights.shape)
+                found.append(Layer(output, name, weights.name.decode(), shape))
+    return found
 
 
 def with_int8_tables(content: bytes) -> bytes:

@@ -1,18 +1,47 @@
-"""What all methods of compression have, and the training that some of them need."""
+"""What all methods of compression have, and the training that some of them need.
+
+A method is one class, in a file of this folder: the settings of its entry in `compress.methods`, what others need to
+know of it, and what it does. Configs are read in processes that compute nothing, so that whatever is slow to import
+(TensorFlow, Keras, numpy, ai-edge-quantizer) is imported by the methods of the classes.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tasks.config.base import Conflict, Section
 from tasks.config.models import OwnModel
 from tasks.config.schedule import Cosine
 from tasks.config.train import Rate, Steps, TrainConfig
 
+if TYPE_CHECKING:
+    import keras
+
+    from tasks.compression.inputs import MethodInputs
+    from tasks.config.models import ModelConfig
+    from tasks.models.features import Arrays
+
+CALIBRATED = "train"
+"""The split that activations are observed on."""
+
+CHOSEN = "validation"
+"""The split that a method chooses on; the test split only judges."""
+
+_DECLARED: list[type[Method]] = []
+"""The methods in the order in which their classes were declared."""
+
 
 class Method(Section):
     """What all methods have. A compressed file is made by several, one after the other."""
+
+    version: ClassVar[int]
+    """Incremented when the same model or file would become another; part of the digest of what the method makes."""
+
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Packages whose versions decide what it makes, besides those that decide all models or variants."""
 
     on_file: ClassVar[bool] = True
     """Whether it changes the LiteRT file; otherwise the Keras model."""
@@ -45,6 +74,31 @@ class Method(Section):
     """Whether its training has a loss besides that of the outputs."""
 
     kind: str
+
+    @classmethod
+    def kinds(cls) -> list[type[Self]]:
+        """Return the classes with a `kind` below this one, in the order in which they are listed everywhere.
+
+        First what changes the file, then what changes the values of a model's weights, then what makes another
+        architecture; each by module and in the order of the file, whichever was imported first.
+        """
+        found = [kind for kind in _DECLARED if issubclass(kind, cls)]
+        return sorted(found, key=lambda kind: (not kind.on_file, not kind.undone_by_training, kind.__module__))
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **settings: Any) -> None:
+        super().__pydantic_init_subclass__(**settings)
+        if isinstance(cls.model_fields["kind"].default, str):
+            _DECLARED.append(cls)
+
+    @classmethod
+    def tried(cls, limit: float | None) -> dict[str, Self]:
+        """Return the settings that `compress.search` tries, by the name of the choice; by default none.
+
+        Args:
+            limit: the loss of the primary metric that the quality gate accepts; None where it is not known.
+        """
+        return {}
 
     @property
     def student_model(self) -> OwnModel | None:
@@ -112,6 +166,68 @@ def _kinds(*methods: Method) -> str:
     return ", ".join(method.kind for method in methods)
 
 
+class FileMethod(Method):
+    """A method that changes the finished LiteRT file."""
+
+    @abstractmethod
+    def write(self, inputs: MethodInputs) -> bytes:
+        """Return the compressed `.tflite` file; inputs and outputs keep their names and dtypes.
+
+        Raises:
+            Failed: the method does not fit the file.
+        """
+
+    @classmethod
+    def tried(cls, limit: float | None) -> dict[str, Self]:
+        """Return the method as it is by default."""
+        kind: str = cls.model_fields["kind"].default
+        return {kind: cls(kind=kind)}
+
+
+class ModelMethod(Method):
+    """A method that changes a Keras model: at once (`change`), or by a training that it prepares and finishes."""
+
+    on_file: ClassVar[bool] = False
+
+    def change(self, model: keras.Model) -> None:
+        """Change the weights of a model, in place.
+
+        Raises:
+            Failed: the method does not fit the model.
+        """
+        raise NotImplementedError(f"{self.kind} changes a model by a training")
+
+    def prepare(self, architecture: ModelConfig, model: keras.Model) -> tuple[Any, Arrays]:
+        """Return the architecture that is trained (`tasks.compression.stored`), and weights that it begins with by the
+        paths of their variables.
+
+        Variables of other paths begin as they are built.
+
+        Raises:
+            Failed: the method does not fit the model.
+        """
+        raise NotImplementedError(f"{self.kind} changes a model at once")
+
+    def attach(self, model: keras.Model) -> None:
+        """Add to a model that was built what the method needs in training; by default nothing."""
+
+    def added_loss(self, model: keras.Model, teacher: Path) -> keras.KerasTensor | None:
+        """Return what the method adds to the loss of each example, a symbolic float32 [B]; by default nothing.
+
+        Args:
+            model: the one that is trained.
+            teacher: the folder of the artifact of the model that it learns from.
+        """
+        return None
+
+    def finish(self, architecture: Any, model: keras.Model) -> tuple[Any, Arrays]:
+        """Return the architecture of the result, and its weights by path, of the model that was trained; by default
+        both as they are."""
+        from tasks.training.starting import by_path
+
+        return architecture, by_path(model)
+
+
 class FineTune(Section):
     """A training of the model that a method has prepared: with the settings of `train` (batch, optimizer, precision,
     strategy, ...) but these, and a learning rate that falls by a cosine from the first step on. All layers are trained,
@@ -130,3 +246,15 @@ class FineTune(Section):
         values: dict[str, Any] = {name: getattr(fresh, name) for name in (*own, "epochs", "tensorboard")}
         rate = train.learning_rate if self.learning_rate is None else self.learning_rate
         return train.model_copy(update={**values, "steps": self.steps, "learning_rate": rate, "schedule": Cosine()})
+
+
+class Trained(ModelMethod):
+    """A method that needs a training."""
+
+    fine_tune: FineTune
+    """The training."""
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training, of the model that the method has prepared."""
+        return self.fine_tune

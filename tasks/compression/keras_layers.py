@@ -1,9 +1,9 @@
-"""Masks of weights whose zeros become more while a model is trained, by a cubic schedule (Zhu and Gupta, arXiv
-1710.01878).
+"""What methods see of a Keras model, and what they add to one that is trained: its kernels, masks on them, a teacher.
 
-A mask is applied after each update, as a constraint of its variable: once for a global step, in however many
-micro-batches and replicas its gradient was computed. Masks and the number of the step are variables of the model that
-are not trained, so that they are part of every checkpoint; in a layer that nothing calls.
+Masks keep weights 0, of which more become 0 while the model is trained, by a cubic schedule (Zhu and Gupta, arXiv
+1710.01878). A mask is applied after each update, as a constraint of its variable: once for a global step, in however
+many micro-batches and replicas its gradient was computed. Masks and the number of the step are variables of the model
+that are not trained, so that they are part of every checkpoint; in a layer that nothing calls.
 """
 
 from __future__ import annotations
@@ -15,14 +15,30 @@ from itertools import accumulate
 from typing import Any
 
 import keras
+from keras import layers as classes
 from keras import ops
+
+LAYERS = ("Dense", "EinsumDense", "Conv1D", "Conv2D", "Conv3D", "DepthwiseConv2D")
+"""Classes of `keras.layers`."""
 
 UPDATES = 50
 """How often masks change, at most."""
 
 
+def layers_with_kernels(model: keras.Model) -> list[keras.Layer]:
+    """Return the layers whose kernels have two axes at least, in the order of the model."""
+    known = tuple(getattr(classes, name) for name in LAYERS)
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, known)]
+    return [layer for layer in layers if len(layer.kernel.shape) > 1]
+
+
+def kernels(model: keras.Model) -> list[keras.Variable]:
+    """Return the kernels with two axes at least, in the order of the model: [.., inputs, outputs]."""
+    return [layer.kernel for layer in layers_with_kernels(model)]
+
+
 @dataclass(frozen=True)
-class Group:
+class MaskedTogether:
     """Kernels whose smallest weights, of all together, are masked."""
 
     layers: Sequence[keras.Layer]
@@ -32,7 +48,7 @@ class Group:
     """Returns of magnitudes, in the shape of the kernel, which may be masked; None: all."""
 
 
-def attach(model: keras.Model, groups: Sequence[Group], steps: int) -> None:
+def add_masks(model: keras.Model, groups: Sequence[MaskedTogether], steps: int) -> None:
     """Add masks to a model, which are complete after `steps` updates."""
     state = keras.layers.Layer(name="pruning", dtype="float32")
     state.built = state.only_in_training = True
@@ -87,7 +103,7 @@ class Constraint:
         return (values if self.before is None else self.before(values)) * self.mask
 
 
-def smallest_masked(group: Group, masks: Sequence[keras.Variable], zeros: Any) -> list[Any]:
+def smallest_masked(group: MaskedTogether, masks: Sequence[keras.Variable], zeros: Any) -> list[Any]:
     """Return the masks in which the smallest weights of a group are 0, those that were first; of equal ones the first.
 
     Args:
@@ -117,3 +133,16 @@ def variable(
         aggregation="only_first_replica",
         name=name,
     )
+
+
+class Frozen(keras.layers.Layer):
+    """Computes the outputs of a model as in inference, also while another one is trained; no gradient passes."""
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__(name="frozen")
+        self.model = model
+        self.trainable = False
+
+    def call(self, inputs: Any) -> list[Any]:
+        """Return the model's outputs."""
+        return [ops.stop_gradient(output) for output in keras.tree.flatten(self.model(inputs, training=False))]

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from tasks.compression.methods import Chain, Methods, chain_of, settings_needed
+from tasks.compression.methods.method import Method
 from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
 from tasks.config.gates import CompressGate, FloatGate, fit_gates
-from tasks.config.method import Method
-from tasks.config.methods import Chain, Methods, chain_of, settings_needed
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
