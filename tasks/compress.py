@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.methods import Chain
+from tasks.compression.methods.method import Chain
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.train import TrainConfig

@@ -84,7 +84,24 @@ WALKS: dict[str, list[str]] = {
         tasks/compression/int8_dynamic.py: write > int8
         tasks/compression/quantizing.py: quantised
         = work.quantize(
+        """,
         """
+        tasks/config/load.py: load > read_preset > ^load > validate
+        tasks/config/compose.py: Config
+        tasks/compression/config.py: CompressConfig > Methods > MethodName
+        tasks/config/compose.py: ^Config
+        flows/pipeline.py: ^pipeline
+        tasks/compress.py: compress
+        tasks/compression/config.py: CompressConfig.chains > chain_of
+        tasks/compress.py: ^compress
+        tasks/compression/forms.py: compressed > Form
+        tasks/compress.py: ^compress
+        tasks/compression/variants.py: build
+        tasks/compression/forms.py: Form.on_file
+        tasks/compression/variants.py: ^build
+        tasks/compression/methods/quantise.py: Int8Dynamic.write > int8 > quantised
+        = work.quantize(
+        """,
     ],
     "source.missing, from the YAML to the reader of CSV": [
         """

@@ -328,9 +328,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/compression/cluster.py",
-        "        values, count = weights[placed], config.clusters - (not placed.all())\n",
-        "        values, count = weights[placed], config.clusters\n",
+        "tasks/compression/methods/prune.py",
+        "            values, count = weights[placed], self.clusters - (not placed.all())\n",
+        "            values, count = weights[placed], self.clusters\n",
         "test_compress_verdicts.py::test_a_layer_has_no_more_values_than_are_asked_for_zero_included",
         (
             "A layer that was pruned before has one value more than `clusters` (the zero), so that indices "
@@ -345,7 +345,7 @@ FIRST = [
         "A variant that its gate rejected pushes accepted ones off the front.",
     ),
     Mutation(
-        "tasks/compression/judging.py",
+        "tasks/compression/verdicts.py",
         '(undecided == "keep_if_few" and all(verdict.few for verdict in open_ones))',
         '(undecided == "keep_if_few" and any(verdict.few for verdict in open_ones))',
         "test_compress_verdicts.py::test_one_gate_that_has_enough_examples_and_shows_nothing_is_not_few",
@@ -355,7 +355,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/compression/slowest.py",
+        "tasks/compression/front.py",
         'if row["threads"] == 1 and name in row["variants"]]\n',
         'if name in row["variants"]]\n',
         "test_compress_verdicts.py::test_the_latency_that_decides_is_the_largest_on_one_thread",
@@ -3072,7 +3072,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/compression/low_rank.py",
+        "tasks/compression/methods/low_rank.py",
         "            rank = int(np.searchsorted(kept, config.energy * kept[-1])) + 1\n",
         "            rank = max(1, int(np.searchsorted(kept, config.energy * kept[-1])))\n",
         "test_compress_parts.py test_compress_trains.py",
@@ -3158,7 +3158,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/compression/qat.py",
+        "tasks/compression/methods/qat.py",
         "    levels = float(2 ** (each.bits - 1) - 1)\n",
         "    levels = float(2 ** (each.bits - 1))\n",
         "test_compress_parts.py test_compress_trains.py",
@@ -3308,7 +3308,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/compression/distill.py",
+        "tasks/compression/methods/distill.py",
         "    return temperature**2 * of_example(positive + negative)\n",
         "    return of_example(positive + negative)\n",
         "test_compress_parts.py test_compress_trains.py",
@@ -3525,7 +3525,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/config/method.py",
+        "tasks/compression/methods/method.py",
         (
             '        own = ("init", "freeze", "lora", "layer_rates", "seeds", "select", "early_stopping",'
             ' "continue_from")\n'
@@ -3741,7 +3741,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks.compression.search.py",
+        "tasks/compression/search.py",
         "    sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=STARTUP)\n",
         "    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)\n",
         "test_compress_search.py test_compress_parts.py",
@@ -3943,7 +3943,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/compression/distill.py",
+        "tasks/compression/methods/distill.py",
         "        return ops.sum(values * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)\n",
         "        return ops.mean(values * real, axis=1)\n",
         "test_compress_trains.py test_compress_parts.py test_compress_unequal_parts.py test_evaluate_tagging.py",
@@ -4513,7 +4513,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/compression/int8_selective.py",
+        "tasks/compression/methods/quantise.py",
         "key=lambda layer: -errors[layer]",
         "key=lambda layer: errors[layer]",
         "test_compress_unequal_parts.py test_compress_methods.py test_compress_parts.py",
@@ -4523,7 +4523,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/compression/judging.py",
+        "tasks/compression/verdicts.py",
         'product(form.methods, "gzip_limit")',
         'product(form.methods, "size_ratio")',
         (

@@ -21,12 +21,12 @@ from pydantic import ValidationError
 
 from tasks.artifacts import Model, Report, Variant
 from tasks.compression.changed import build as changed_build
-from tasks.compression.config import CompressConfig
+from tasks.compression.config import CompressConfig, chain_of
 from tasks.compression.forms import FLOAT, Form
 from tasks.compression.inputs import MethodInputs
 from tasks.compression.keras_layers import kernels
 from tasks.compression.litert import Layer, layers_of
-from tasks.compression.methods import chain_of, quantise
+from tasks.compression.methods import quantise
 from tasks.compression.methods.prune import Cluster, Prune
 from tasks.compression.methods.quantise import Gptq, Int4Dynamic, Int8Selective
 from tasks.compression.variants import build
@@ -381,7 +381,7 @@ def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
     code = (
         "HEAVY = {'tensorflow', 'keras', 'sklearn', 'jax', 'scipy', 'polars', 'pandas'}\n"
         "import sys; from tasks.compression.config import CompressConfig\n"
-        "from tasks.compression.methods import names\n"
+        "from tasks.compression.config import names\n"
         "needed = {'qat': {'fine_tune': {'steps': 1}}}\n"
         "needed['prune_structured'] = needed['qat']\n"
         "needed['low_rank'] = {'rank': 1, **needed['qat']}\n"

@@ -15,7 +15,7 @@ import pytest
 from tasks.artifacts import Model, Report, Variant
 from tasks.compression.config import CompressConfig, SearchConfig
 from tasks.compression.forms import FLOAT, Form, compressed
-from tasks.compression.methods import Chain
+from tasks.compression.methods.method import Chain
 from tasks.compression.search import Trial, ask, on_front, space
 from tasks.compression.variants import build
 from tasks.compression.variants import lost_on_validation as lost_on_validation

@@ -21,11 +21,11 @@ from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed, units
 from tasks.compression.config import CompressConfig
 from tasks.compression.keras_layers import Frozen, kernels
-from tasks.compression.litert import EVERY, quantised
 from tasks.compression.methods import distill, low_rank
 from tasks.compression.methods.method import FineTune, Method
 from tasks.compression.methods.prune import Prune
 from tasks.compression.methods.qat import Qat
+from tasks.compression.methods.quantise import EVERY, quantised
 from tasks.compression.stored import FactoredModel, PreparedModel
 from tasks.config.compose import Config
 from tasks.config.fine_tune import ModelInit

@@ -220,7 +220,7 @@ def test_only_a_lost_process_or_server_is_tried_again() -> None:
 
 def test_a_search_goes_on_from_the_longest_of_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of its own seed: those of another one are other trials."""
-    from tasks.compression.methods import Chain
+    from tasks.compression.methods.method import Chain
     from tasks.compression.search import Trial as Tried
 
     def stored(run: str, seed: int, count: int) -> None:
@@ -253,7 +253,7 @@ def test_a_search_goes_on_from_the_longest_of_the_earlier_ones(tmp_path: Path, m
 def test_the_longest_of_the_known_searches_counts_and_the_same_methods_are_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.compression.methods import Chain
+    from tasks.compression.methods.method import Chain
     from tasks.compression.search import Trial as Tried
 
     rows = [Tried(number, {"m": "x"}, "known", 10, 0.1).as_json() for number in range(2)]

@@ -4,17 +4,51 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
-from tasks.compression.methods import Chain, Methods, chain_of, settings_needed
-from tasks.compression.methods.method import Method
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.compression.methods.method import Chain, Method
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, Section
 from tasks.config.gates import CompressGate, FloatGate, fit_gates
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
+
+
+def names() -> list[str]:
+    """Return the names of all methods; of those that change the file those that need no examples first."""
+    kinds = sorted(Method.kinds(), key=lambda kind: (not kind.on_file, "examples" in kind.model_fields))
+    return [kind.model_fields["kind"].default for kind in kinds]
+
+
+if TYPE_CHECKING:  # a type checker knows no types that are computed
+    MethodConfig = Method
+    MethodName = str
+else:
+    MethodConfig = Annotated[reduce(or_, Method.kinds()), BY_KIND]
+    MethodName = Literal[tuple(names())]
+
+Methods = tuple[
+    MethodName | MethodConfig | Annotated[tuple[MethodName | MethodConfig, ...], LISTED, Field(min_length=1)], ...
+]
+"""The entries of `compress.methods`."""
+
+_ADAPTER: TypeAdapter[Method] = TypeAdapter(MethodConfig)
+
+
+def settings_needed(kind: str) -> list[str]:
+    """Return the settings without which there is no method of a kind."""
+    [section] = [each for each in Method.kinds() if each.model_fields["kind"].default == kind]
+    return [name for name, field in section.model_fields.items() if field.is_required()]
+
+
+def chain_of(entry: MethodName | MethodConfig | tuple[MethodName | MethodConfig, ...]) -> Chain:
+    """Return the methods of an entry of `compress.methods`."""
+    entries: tuple[Any, ...] = entry if isinstance(entry, tuple) else (entry,)
+    return Chain(_ADAPTER.validate_python({"kind": each}) if isinstance(each, str) else each for each in entries)
 
 
 class WantConfig(Section):

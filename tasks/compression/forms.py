@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tasks.compression import VARIANT_LIBRARIES
-from tasks.compression.methods import Chain
-from tasks.compression.methods.method import FileMethod
+from tasks.compression.methods.method import Chain, FileMethod
 from tasks.exporting import FORMATS, LITERT, format_of
 
 NONE = Chain()

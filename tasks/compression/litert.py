@@ -1,55 +1,21 @@
-"""LiteRT files: their layers, and what ai-edge-quantizer makes of them.
+"""LiteRT files: their layers, and their tables of embeddings as int8.
 
-It leaves the constant inputs of GATHER float: tables of embeddings, a third of a small language model, are made int8
-here.
+ai-edge-quantizer leaves the constant inputs of GATHER float: tables that are a third of a small language model.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from tasks.exporting.litert import SIGNATURE
-from tasks.models.features import Arrays
-
-if TYPE_CHECKING:
-    from ai_edge_quantizer.quantizer import Quantizer
-
-EVERY = (".*", "*")
-"""Selects all operations that ai-edge-quantizer supports."""
 
 OPERATIONS = ("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 """The operations whose second input are weights that are quantised, as LiteRT names them."""
 
 MIN_VALUES = 1024
 """Tables with fewer values stay float."""
-
-
-def quantised(content: bytes, configure: Callable[[Quantizer], None], examples: Iterable[Arrays] = ()) -> bytes:
-    """Return a float `.tflite` file quantised; inputs and outputs keep their dtypes.
-
-    Args:
-        configure: adds the recipe: which operations are quantised, and how.
-        examples: batches of inputs by name, on which activations are observed where the recipe needs it.
-    """
-    from ai_edge_quantizer.algorithm_manager import AlgorithmName
-    from ai_edge_quantizer.qtyping import TFLOperationName
-    from ai_edge_quantizer.quantizer import Quantizer
-
-    work = Quantizer(bytearray(content))
-    configure(work)
-    for end in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
-        work.update_quantization_recipe("", end, algorithm_key=AlgorithmName.NO_QUANTIZE)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Input model is already partially quantized")
-        warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all_tensors`")
-        observed = work.calibrate({SIGNATURE: list(examples)}, num_threads=1) if work.need_calibration else None
-        return bytes(work.quantize(observed).quantized_model)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.compression.config import CompressConfig
 from tasks.compression.front import Point, dominated_by
-from tasks.compression.methods import Chain
-from tasks.compression.methods.method import Method
+from tasks.compression.methods.method import Chain, Method
 from tasks.config.task import TASKS
 
 if TYPE_CHECKING:

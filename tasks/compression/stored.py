@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from tasks.compression.methods import MethodConfig
+from tasks.compression.config import MethodConfig
 from tasks.compression.methods.method import ModelMethod
 from tasks.config.base import BY_KIND, NOT_IDENTITY
 from tasks.config.models import AnyModel

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact, Model, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.methods import Chain
-from tasks.compression.methods.method import Method
+from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig

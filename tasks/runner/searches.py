@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Variant
 from tasks.compression.config import SearchConfig
-from tasks.compression.methods import Chain
+from tasks.compression.methods.method import Chain
 from tasks.display import terminal
 from tasks.display.numbers import kilobytes
 from tasks.errors import Failed, of_the_machine

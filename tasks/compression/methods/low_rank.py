@@ -57,6 +57,8 @@ class LowRank(Trained):
         Raises:
             Failed: no layer becomes smaller, or the model is no graph of layers.
         """
+        import numpy as np
+
         from tasks.compression.stored import FactoredModel
         from tasks.models.factored import FACTOR
         from tasks.training.starting import by_path

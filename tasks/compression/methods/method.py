@@ -56,7 +56,8 @@ class Method(Section):
     """The format of the float form that it changes."""
 
     gzip_ratio: ClassVar[float] = 1.0
-    """The same of the size after gzip, for methods whose files are smaller only as a download."""
+    """Largest size after gzip, as a share of that of the float LiteRT file, for methods whose files are smaller only as
+    a download."""
 
     weight_bits: ClassVar[int | None] = None
     """Of a method that changes the file, the bits of its weights; None where they are float."""
@@ -258,3 +259,32 @@ class Trained(ModelMethod):
     def training(self) -> FineTune | None:
         """The training, of the model that the method has prepared."""
         return self.fine_tune
+
+
+class Chain(tuple[Method, ...]):
+    """Methods in the order in which they are applied."""
+
+    @property
+    def name(self) -> str:
+        """The name of the variant."""
+        return "-".join(method.label for method in self)
+
+    @property
+    def on_model(self) -> Chain:
+        """Those that change the Keras model; they come first."""
+        return Chain(method for method in self if not method.on_file)
+
+    @property
+    def parts(self) -> tuple[Chain, ...]:
+        """Its beginnings and itself: what makes a model, or the file, of that name."""
+        return tuple(Chain(self[:count]) for count in range(1, len(self) + 1))
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The code versions of the methods by kind, for the digest of what they make."""
+        return {method.kind: method.version for method in self}
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The packages that decide what the methods make, besides those of all models and variants."""
+        return tuple(library for method in self for library in method.libraries)

@@ -1,12 +1,13 @@
 """Methods that quantise the weights of a LiteRT file: fewer bits for each, and for some of each activation.
 
-Most are a recipe for ai-edge-quantizer (`tasks.compression.litert`).
+Most are a recipe for ai-edge-quantizer: which operations are quantised, and how.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     from tasks.compression.inputs import MethodInputs
     from tasks.compression.litert import Layer
     from tasks.exporting.litert import LiteRT
+    from tasks.models.features import Arrays
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
+
+EVERY = (".*", "*")
+"""Selects all operations that ai-edge-quantizer supports."""
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +85,7 @@ class Int8WeightOnly(FileMethod):
 
     def write(self, inputs: MethodInputs) -> bytes:
         """Quantise the float file."""
-        from tasks.compression.litert import EVERY, quantised, with_int8_tables
+        from tasks.compression.litert import with_int8_tables
 
         content = with_int8_tables(inputs.litert.read_bytes())
         return quantised(content, lambda work: work.add_weight_only_config(*EVERY, num_bits=8))
@@ -108,8 +113,6 @@ class Int8Static(Calibrated):
     def write(self, inputs: MethodInputs) -> bytes:
         """Quantise the float file, with ranges over examples of the train split; inputs and outputs stay as they
         are."""
-        from tasks.compression.litert import EVERY, quantised
-
         return quantised(
             inputs.litert.read_bytes(),
             lambda work: work.add_static_config(*EVERY, activation_num_bits=8, weight_num_bits=8),
@@ -224,7 +227,7 @@ class Int4Dynamic(FileMethod):
         Raises:
             Failed: no dense layer divides into blocks.
         """
-        from tasks.compression.litert import EVERY, quantised, with_int8_tables
+        from tasks.compression.litert import with_int8_tables
 
         content = with_int8_tables(inputs.litert.read_bytes())
         blocked = [] if self.block is None else divisible(content, self.block)
@@ -253,7 +256,7 @@ class Int4WeightOnly(FileMethod):
 
     def write(self, inputs: MethodInputs) -> bytes:
         """Quantise the float file; tables of embeddings are int8."""
-        from tasks.compression.litert import EVERY, quantised, with_int8_tables
+        from tasks.compression.litert import with_int8_tables
 
         content = with_int8_tables(inputs.litert.read_bytes())
         return quantised(content, lambda work: work.add_weight_only_config(*EVERY, num_bits=4))
@@ -277,7 +280,7 @@ class Gptq(Calibrated):
         By ai-edge-quantizer on the LiteRT file. That of Keras 3.15.1 observes no example, and rounds to the nearest
         (docs/decisions.md).
         """
-        from tasks.compression.litert import EVERY, quantised, with_int8_tables
+        from tasks.compression.litert import with_int8_tables
 
         def configure(work: Quantizer) -> None:
             from ai_edge_quantizer.algorithm_manager import AlgorithmName
@@ -291,16 +294,39 @@ class Gptq(Calibrated):
         return quantised(content, configure, inputs.examples(CALIBRATED, self.examples))
 
 
+def quantised(content: bytes, configure: Callable[[Quantizer], None], examples: Iterable[Arrays] = ()) -> bytes:
+    """Return a float `.tflite` file quantised; inputs and outputs keep their dtypes.
+
+    Args:
+        configure: adds the recipe: which operations are quantised, and how.
+        examples: batches of inputs by name, on which activations are observed where the recipe needs it.
+    """
+    from ai_edge_quantizer.algorithm_manager import AlgorithmName
+    from ai_edge_quantizer.qtyping import TFLOperationName
+    from ai_edge_quantizer.quantizer import Quantizer
+
+    from tasks.exporting.litert import SIGNATURE
+
+    work = Quantizer(bytearray(content))
+    configure(work)
+    for end in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
+        work.update_quantization_recipe("", end, algorithm_key=AlgorithmName.NO_QUANTIZE)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Input model is already partially quantized")
+        warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all_tensors`")
+        observed = work.calibrate({SIGNATURE: list(examples)}, num_threads=1) if work.need_calibration else None
+        return bytes(work.quantize(observed).quantized_model)
+
+
 def int8(content: bytes) -> bytes:
     """Return a float `.tflite` file with int8 weights and tables of embeddings."""
-    from tasks.compression.litert import EVERY, quantised, with_int8_tables
+    from tasks.compression.litert import with_int8_tables
 
     return quantised(with_int8_tables(content), lambda work: work.add_dynamic_config(*EVERY, num_bits=8))
 
 
 def int8_but(content: bytes, but: Sequence[Layer]) -> bytes:
     """Return a `.tflite` file whose tables are int8 already with int8 weights in all layers but some."""
-    from tasks.compression.litert import EVERY, quantised
 
     def configure(work: Quantizer) -> None:
         from ai_edge_quantizer.algorithm_manager import AlgorithmName
