@@ -88,7 +88,7 @@ WALKS: dict[str, list[str]] = {
         """
         tasks/config/load.py: load > read_preset > ^load > validate
         tasks/config/compose.py: Config
-        tasks/compression/config.py: CompressConfig > Methods > MethodName
+        tasks/compression/config.py: CompressConfig > Methods
         tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
         tasks/compress.py: compress

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression import drawn
+from tasks.compression import random_inputs
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.inputs import MethodInputs
@@ -94,7 +94,9 @@ def build(
     on_drawn = None
     if method is None:
         read = model_inputs(snapshot.manifest["features"])
-        on_drawn = drawn.compared(probe.call, variant_call, read, judge.inputs, judge.outputs, config.max_difference)
+        on_drawn = random_inputs.compared(
+            probe.call, variant_call, read, judge.inputs, judge.outputs, config.max_difference
+        )
     Decision.read(report.path).settle(judge)
     own = judge.predictions(outputs.kept)
     quality_metrics = intervals(judge.metrics, names_of(judge, task, evaluate), own, judge.units)
