@@ -10,7 +10,7 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.methods import Chain
 from tasks.config.train import TrainConfig
-from tasks.runner import identities, methods
+from tasks.runner import identities, starting_models
 from tasks.runner.judgements import judged, kept
 from tasks.runner.searches import search
 from tasks.runner.stages import measure_stage, parent_of, run_stage, verb
@@ -55,7 +55,7 @@ def compress(
     def changed(chain: Chain) -> Model:
         if chain.name not in models:
             before = changed(Chain(chain[:-1]))
-            models[chain.name] = methods.changed(chain[-1], before, examples, chain.name, train, seed)
+            models[chain.name] = starting_models.changed(chain[-1], before, examples, chain.name, train, seed)
         return models[chain.name]
 
     def variant(form: Form) -> Variant:

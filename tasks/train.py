@@ -7,9 +7,8 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.runner import identities
-from tasks.runner.beginnings import base_model, initial_model
-from tasks.runner.self_tests import check_strategy
 from tasks.runner.stages import parent_of, run_stage, verb
+from tasks.runner.starting_models import base_model, check_strategy, initial_model
 
 LEDGER = "state/ledger.jsonl"
 
@@ -40,7 +39,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         "train",
         Model,
         identities.choice(trained, examples, model, config, seed, evaluate),
-        work="tasks.training.choosing:choose",
+        work="tasks.training.seeds:choose",
         arguments=(list(trained.values()), examples, records, model, config, seed, evaluate),
     )
 

@@ -20,10 +20,10 @@ from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.models import MlpModel
-from tasks.environment import garbage
+from tasks.environment import process
 from tasks.processes import threads
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
@@ -107,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         start_for_all()
     else:
-        garbage.pause()
+        process.pause()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -122,7 +122,7 @@ def pytest_collection_finish() -> None:
     if SHARED in os.environ:
         wait_for_fork_servers(os.environ[SHARED])
     gc.collect()
-    garbage.resume()
+    process.resume()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

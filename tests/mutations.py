@@ -3,7 +3,7 @@
     python -m tests.mutations [--only PACKAGE] [--list NAME] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
-the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what was found at their first run), and guard
+the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what their first run found), and guard
 since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
 """
 
@@ -36,14 +36,14 @@ FIRST = [
         "The number of the class is an input of the model that predicts it.",
     ),
     Mutation(
-        "tasks/guess/codes.py",
+        "tasks/guess/candidates.py",
         "        p_values.append(max(_not_rising(",
         "        p_values.append(min(_not_rising(",
         "test_init_reads_cells.py",
         "A number with which what is predicted falls is taken for a code.",
     ),
     Mutation(
-        "tasks/guess/codes.py",
+        "tasks/guess/candidates.py",
         " * len(p_values)) if p_values else 1.0",
         " * len(p_values)) if p_values else 0.0",
         "test_init_reads_cells.py",
@@ -85,7 +85,7 @@ FIRST = [
         "The graph of an export does not know the category 1 where a row says 1.0.",
     ),
     Mutation(
-        "tasks/exporting/raw_csv.py",
+        "tasks/exporting/raw_rows.py",
         "header_names(next(csv.reader([first], **_dialect(sign, form)), []))",
         "next(csv.reader([first], **_dialect(sign, form)), [])",
         "test_init_reads_cells.py",
@@ -439,7 +439,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/order.py",
+        "tasks/draws.py",
         "for key in reversed(round_keys(seed, epoch, split))]",
         "for key in round_keys(seed, epoch, split)]",
         "test_order_permutation.py test_order_blocks.py",
@@ -819,7 +819,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/environment/memory.py",
+        "tasks/environment/hardware.py",
         "    for level in [folder, *folder.parents]:\n",
         "    for level in [folder]:\n",
         "test_environment.py::test_memory_is_what_the_tightest_group_above_has_left",
@@ -923,7 +923,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/exporting/energy.py",
+        "tasks/exporting/latency.py",
         ("        used = ((b - a) % (largest + 1) for a, b, largest in zip(before, after, ranges, strict=True))\n"),
         "        used = (b - a for a, b, largest in zip(before, after, ranges, strict=True))\n",
         "test_environment.py::test_energy_is_of_all_packages_also_where_a_counter_begins_again",
@@ -1178,7 +1178,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/runner/restarts.py",
+        "tasks/runner/signals.py",
         "        self.number = 1 if saved > self._furthest else self.number + 1\n",
         "        self.number = 1 if saved else self.number + 1\n",
         "test_run_bookkeeping.py",
@@ -1270,7 +1270,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        "        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
+        "        return fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
         "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
         "test_store_damage.py test_store_fine_print.py",
         (
@@ -1309,7 +1309,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/best_weights.py",
+        "tasks/training/primary.py",
         "[values[0] + delta, *values[1:]] < best)",
         "[values[0] + delta, *values[1:]] <= best)",
         "test_train_decides.py",
@@ -1616,14 +1616,14 @@ FIRST = [
         "A ledger whose number of examples is wrong is called proven.",
     ),
     Mutation(
-        "tasks/training/spikes.py",
+        "tasks/training/meter.py",
         "step <= spike.step and",
         "step < spike.step and",
         "test_train_checkpoints.py::test_a_checkpoint_of_the_step_that_spikes_is_before_it",
         "A spike at the step right after a checkpoint goes back past it, and skips more examples than it must.",
     ),
     Mutation(
-        "tasks/training/spikes.py",
+        "tasks/training/meter.py",
         "                self.seconds += call.seconds\n",
         "",
         "test_train_curves.py::test_spikes_remember_a_window_across_calls_and_a_stop",
@@ -1741,14 +1741,14 @@ FIRST = [
         "A key that occurs twice beside another of the same hash is not refused.",
     ),
     Mutation(
-        "tasks/records/parts.py",
+        "tasks/records/duplicates.py",
         "(part + 1) * SPACE // number - 1)",
         "(part + 1) * SPACE // number - 2)",
         "test_convert_parts.py::test_every_row_is_in_one_part_of_the_hash_space",
         "With more than a million rows a content at the border of two parts of the hash space is compared with none.",
     ),
     Mutation(
-        "tasks/records/regrouping.py",
+        "tasks/records/merging.py",
         "np.lexsort((np.asarray(table[PLACE]), splits))",
         'np.argsort(splits, kind="stable")',
         "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
@@ -1758,7 +1758,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/regrouping.py",
+        "tasks/records/merging.py",
         'done.pop("plan") == plan',
         'done.pop("plan")',
         "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
@@ -1789,7 +1789,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         '"steps": max(steps)}',
         '"steps": min(steps)}',
         "test_train_seeds.py::test_the_average_is_taken_where_it_is_better",
@@ -2029,21 +2029,21 @@ FIRST = [
         "A variant that breaks on a large slice is undecided, and kept, because of a small one.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         '        if stat_keys[name][0] != row["bytes"]:\n',
         '        if stat_keys[name][0] < row["bytes"]:\n',
         "test_store_fine_print.py::test_a_file_that_has_grown_is_damaged_by_its_size_alone",
         "A file that something was appended to is named by its hash alone, after all of it was read.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         '        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest\n        or ',
         "        ",
         "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
         "A fetched copy whose manifest has other inputs is published under this digest.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         'if manifest["digest"] != digest or manifest["kind"] != kind:',
         'if manifest["digest"] != digest:',
         "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
@@ -2078,7 +2078,7 @@ FIRST = [
         "A run that continued just now is killed by one that had found it silent.",
     ),
     Mutation(
-        "tasks/exporting/raw_csv.py",
+        "tasks/exporting/raw_rows.py",
         'named = 1 if form["header"] is None else 0',
         "named = 0",
         "test_export_parts.py::test_a_csv_row_of_another_length_is_named_and_the_delimiter_is_that_with_all_columns",
@@ -2141,14 +2141,14 @@ FIRST = [
         "Texts of a large bucket are compared with those of another run, and near-duplicates stay.",
     ),
     Mutation(
-        "tasks/sources/archive_listing.py",
+        "tasks/sources/archives.py",
         '".tbz2", ".tar.xz"',
         '".tar.xz"',
         "test_source_names.py",
         "A .tbz2 file is said to be no folder, not how to read it.",
     ),
     Mutation(
-        "tasks/sources/archive_listing.py",
+        "tasks/sources/archives.py",
         '".txz", ".7z", ".rar")',
         '".txz", ".7z")',
         "test_source_names.py",
@@ -2211,7 +2211,7 @@ FIRST = [
         "A bad image of a later piece is named as another file.",
     ),
     Mutation(
-        "tasks/sources/columns.py",
+        "tasks/sources/features.py",
         "SHAPES.get(kind, ())",
         "()",
         "test_source_parts.py",
@@ -2316,14 +2316,14 @@ FIRST = [
         "Augmentations of a kind, and all of a list, draw the same numbers.",
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         "(sums[path] / len(trained)).astype",
         "(sums[path] / 2).astype",
         "test_train_seeds.py::test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first",
         "The average of three seeds is one and a half times the mean.",
     ),
     Mutation(
-        "tasks/training/ranks.py",
+        "tasks/training/speed.py",
         "            self.since, self.since_steps = [], 0\n",
         "            self.since_steps = 0\n",
         "test_train_group.py",
@@ -2498,7 +2498,7 @@ FIRST = [
         "Each look for a file that is not there takes seconds: a store with many pieces, minutes.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         "        except ABSENT:\n            return name",
         "        except OSError:\n            return name",
         "test_store_reads_again.py",
@@ -2533,7 +2533,7 @@ FIRST = [
         "gc removes what a finished run uses that a retried flow run of Prefect has opened again.",
     ),
     Mutation(
-        "tasks/runs/index.py",
+        "tasks/runs/runs.py",
         "            key = stat_of(path)\n",
         "            key = stat_of(path)[:1]\n",
         "test_run_index.py",
@@ -2568,7 +2568,7 @@ FIRST = [
         "A drill holds although a command ended with an exit code that it must not have.",
     ),
     Mutation(
-        "tasks/processes/crew.py",
+        "tasks/processes/gang.py",
         "                network = _network(waiting) if len(roles) > 1 else None\n",
         "                network = None\n",
         "test_train_workers.py test_tracking_unequal_parts.py",
@@ -2596,14 +2596,14 @@ FIRST = [
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
     Mutation(
-        "tasks/sources/row_hashes.py",
+        "tasks/sources/rows.py",
         "        parts += [binary_of(marks.view(np.uint8).reshape(rows, 8)), cells]\n",
         "        parts += [cells]\n",
         "test_convert_stays.py",
         "Rows that differ only in where a cell ends, or in a missing cell, have one hash.",
     ),
     Mutation(
-        "tasks/records/ties.py",
+        "tasks/records/duplicates.py",
         "for name in (ROW, CONTENT[1], CONTENT[0])])]",
         "for name in (SPLIT, CONTENT[1], CONTENT[0])])]",
         "test_convert_stays.py test_convert_duplicates.py",
@@ -2762,7 +2762,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/environment/stop_signals.py",
+        "tasks/environment/process.py",
         (
             "        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:"
             "\n            previous[int(number)] = signal.signal(number, handler)\n"
@@ -2872,7 +2872,7 @@ SECOND = [
         "Files of a damaged zip archive are read as good data.",
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         '    value = scores[f"validation/{metric}"]\n',
         '    value = scores[f"test/{metric}"]\n',
         "test_train_seeds.py",
@@ -2893,7 +2893,7 @@ SECOND = [
         "The standard deviation of numbers in the statistics is too small.",
     ),
     Mutation(
-        "tasks/training/best_weights.py",
+        "tasks/training/primary.py",
         '(state["awaited"], state["waited"]) if ends',
         '(state["awaited"], 0) if ends',
         "test_train_curves.py test_train_decides.py test_train_checkpoints.py test_train_ends_and_continues.py",
@@ -3288,7 +3288,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/sources/archive_listing.py",
+        "tasks/sources/archives.py",
         '    return "not a path below it" if {"", ".", ".."} & set(name.split("/")) else None\n',
         '    return "not a path below it" if {"", "."} & set(name.split("/")) else None\n',
         "test_source_archives.py test_source_webdataset.py",
@@ -3338,7 +3338,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/environment/interpreter.py",
+        "tasks/environment/process.py",
         '    return {name: value for name, value in variables.items() if name != "PYTHONPATH"} | SAFE\n',
         "    return {**variables, **SAFE}\n",
         "test_environment.py test_import_path.py",
@@ -3348,7 +3348,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/processes/local.py",
+        "tasks/processes/places.py",
         "                for process in psutil.Process(pid).children(recursive=True):\n",
         "                for process in psutil.Process(pid).children():\n",
         "test_run_gang.py test_deadlines_fire.py test_run_processes.py test_run_tries_again.py",
@@ -3368,7 +3368,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/training/goodput.py",
+        "tasks/training/speed.py",
         "        again = min(max(self.reached - (step - last.steps), 0), last.steps) / last.steps\n",
         "        again = min(max(self.reached - step, 0), last.steps) / last.steps\n",
         "test_train_goodput.py test_train_curves.py",
@@ -3378,7 +3378,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/store/lines.py",
+        "tasks/store/files.py",
         "        os.ftruncate(descriptor, end)\n        try:\n",
         "        try:\n",
         "test_tracking_journal.py test_store_fine_print.py test_store_lines.py",
@@ -3445,7 +3445,7 @@ THIRD = [
         "Monday and Sunday, the hours 0 and 23, January and December are the same for a model.",
     ),
     Mutation(
-        "tasks/records/shared.py",
+        "tasks/records/duplicates.py",
         "        both = both[both != 0]\n",
         "",
         "test_convert_parts.py test_convert_duplicates.py",
@@ -3455,7 +3455,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/tracking/tracked.py",
+        "tasks/tracking/runs.py",
         '        if row["conclusive"] and name != LITERT  # that file itself\n',
         "        if name != LITERT  # that file itself\n",
         "test_page_tracks_what_compares.py",
@@ -3626,7 +3626,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/training/own_files.py",
+        "tasks/training/starting.py",
         '    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]\n',
         '    files = sorted(each for each in path.glob("*") if each.is_file()) if path.is_dir() else [path]\n',
         "test_train_decides.py::test_another_file_at_any_depth_of_a_folder_of_first_weights_is_another_model",
@@ -3781,7 +3781,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/environment/memory.py",
+        "tasks/environment/hardware.py",
         '            left.append(int(limit) - int((level / "memory.current").read_text()) + caches)\n',
         '            left.append(int(limit) - int((level / "memory.current").read_text()) - caches)\n',
         "test_train_memory.py test_environment.py",
@@ -3882,7 +3882,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/search/space.py",
+        "tasks/search/study.py",
         "    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)\n",
         "    return FloatDistribution(space.low, space.high, log=space.log)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
@@ -3965,7 +3965,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/store/lines.py",
+        "tasks/store/files.py",
         (
             '    if not line.endswith(b"\\n"):\n        return None\n    try:\n        row = json.loads(line)\n'
             "    except ValueError:\n        return None\n"
@@ -4002,7 +4002,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/guess/file_kinds.py",
+        "tasks/guess/folders.py",
         (
             "    except UnicodeDecodeError as error:\n        if error.start < len(head) - 3:  # otherwise"
             " the sample ends within a character\n            return False\n"
@@ -4036,7 +4036,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/runner/self_tests.py",
+        "tasks/runner/starting_models.py",
         '        "precision": config.precision,\n',
         "",
         "test_run_stages.py test_train_self_test.py test_golden_digests.py test_settings_reach_their_use.py",
@@ -4179,7 +4179,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/schema.py",
+        "tasks/records/rules.py",
         "    return time if time.tzinfo else time.replace(tzinfo=UTC)\n",
         "    return time.replace(tzinfo=UTC)\n",
         "test_convert_parts.py",
@@ -4287,7 +4287,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/length_order.py",
+        "tasks/feed/orders.py",
         (
             "        first = begin - (epoch * n + begin) % self._batch_size  # where the batch begins that"
             " has position `begin`\n"
@@ -4355,7 +4355,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/environment/output.py",
+        "tasks/environment/process.py",
         (
             "        closed = isinstance(error, BrokenPipeError) or (\n            error.errno == errno.EIO"
             " and stat.S_ISCHR(os.fstat(self._stream.fileno()).st_mode)\n        )\n"
@@ -4663,7 +4663,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/guess/tags.py",
+        "tasks/guess/predicted.py",
         "            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))\n",
         "",
         "test_init_tags.py test_init_guesses.py",
@@ -4745,7 +4745,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/training/memory.py",
-        "memory.available() // bench.hosts.count(bench.hosts[bench.rank])",
+        "hardware.available() // bench.hosts.count(bench.hosts[bench.rank])",
         "memory.available()",
         "test_train_memory.py test_train_group.py test_train_decides.py",
         (

@@ -51,7 +51,7 @@ from tasks.models.factored import factored
 from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training.starting import by_path

@@ -34,7 +34,7 @@ from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
 from tasks.runner import identities
-from tasks.runner import methods as of_methods
+from tasks.runner import starting_models as of_methods
 
 TUNED = FineTune(steps=10)
 SHARE = Share(lambda values: values)

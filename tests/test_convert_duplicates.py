@@ -144,6 +144,6 @@ def test_memory_is_bounded_by_parts_of_the_hash_space(
     bench: Workbench, source: Callable, publish: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = converted(bench, source(), publish)
-    monkeypatch.setattr("tasks.records.parts.PART", 7)
+    monkeypatch.setattr("tasks.records.duplicates.PART", 7)
     again, _ = converted(bench, source(), publish)
     assert again.statistics["duplicates"] == whole.statistics["duplicates"]

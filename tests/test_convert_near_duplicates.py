@@ -154,7 +154,7 @@ def test_a_group_goes_to_the_split_of_its_smallest_hash_and_nothing_else_moves(
     assert [outcome.counts[split] for split in SHARES] == counts
 
     monkeypatch.setattr("tasks.records.conversion.ALONE_BYTES", 0)
-    monkeypatch.setattr("tasks.records.parts.PART", 17)
+    monkeypatch.setattr("tasks.records.duplicates.PART", 17)
     again, shared = convert(benches("shared"), rows, near_duplicates={"handling": "group"})
     assert shared.manifest["files"] == made.manifest["files"], "by several processes, and in parts of the hash space"
     assert again == outcome

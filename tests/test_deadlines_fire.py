@@ -33,11 +33,11 @@ from tasks.display import terminal
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency, stablehlo
 from tasks.processes import gang as gangs
-from tasks.processes import local, member, wire
+from tasks.processes import member, places, wire
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
-from tasks.processes.request import Limits
 from tasks.processes.wire import Channel
+from tasks.processes.workbench import Limits
 from tasks.runner import attempt as attempts
 from tasks.runner import tuning
 from tasks.runner.attempt import Attempt
@@ -190,7 +190,7 @@ def test_a_process_that_does_not_end_after_its_call_is_killed(monkeypatch: pytes
 
     def closed(code: int | None) -> list[Any]:
         did.clear()
-        process: Any = local.Process.__new__(local.Process)
+        process: Any = places.Process.__new__(places.Process)
         process.connection = SimpleNamespace(close=lambda: did.append("closed"))
         process.process = SimpleNamespace(wait=lambda seconds=None: did.append(seconds) or code)
         process._temporary = SimpleNamespace(cleanup=lambda: did.append("cleaned"))
@@ -198,8 +198,8 @@ def test_a_process_that_does_not_end_after_its_call_is_killed(monkeypatch: pytes
         process.close()
         return list(did)
 
-    assert closed(0) == ["closed", local.CLOSE_SECONDS, "cleaned"]
-    assert closed(None) == ["closed", local.CLOSE_SECONDS, "killed", "cleaned"]
+    assert closed(0) == ["closed", places.CLOSE_SECONDS, "cleaned"]
+    assert closed(None) == ["closed", places.CLOSE_SECONDS, "killed", "cleaned"]
 
 
 def test_the_end_of_a_process_is_waited_for_so_long() -> None:

@@ -20,7 +20,7 @@ from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison
 from tasks.records import conversion
 from tasks.runs.differences import keys
-from tasks.runs.history import between_commits, short
+from tasks.runs.provenance import between_commits, short
 from tests.support.homes import DIGITS, ROOT
 from tests.support.pages import run_of
 

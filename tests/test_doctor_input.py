@@ -20,8 +20,7 @@ from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.training import ceilings
-from tasks.training.accelerator_check import Trained
-from tasks.training.ceilings import Ceiling, slowest
+from tasks.training.ceilings import Ceiling, Trained, slowest
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.shared import shared_fork_servers
 

@@ -52,10 +52,10 @@ from tasks.feed.needs import check_task
 from tasks.models import build as build_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
-from tasks.sources.columns import features_of
+from tasks.sources.features import features_of
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.fit import fit

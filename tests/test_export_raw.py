@@ -15,7 +15,7 @@ import pytest
 
 from tasks.config import transform as t
 from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.support import kinds
 from tests.support.fresh import in_fresh_process

@@ -26,7 +26,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
 from tasks.config.sources import SklearnSource
 from tasks.config.train import TrainConfig
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.support.benches import published, workbench
 

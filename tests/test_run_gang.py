@@ -32,12 +32,12 @@ from tasks.processes import fork_server, member, places, wire
 from tasks.processes import gang as gangs
 from tasks.processes.child import Child, _sendable
 from tasks.processes.gang import MOST_REPLACED, Gang
-from tasks.processes.local import Process
 from tasks.processes.meeting import Joined, Meeting, RemoteProcess
-from tasks.processes.pool import in_processes
-from tasks.processes.request import Limits, Request, secrets_of
+from tasks.processes.places import Process
+from tasks.processes.threads import in_processes
 from tasks.processes.wire import Channel, request_from_json
-from tasks.runner.presence import Presence
+from tasks.processes.workbench import Limits, Request, secrets_of
+from tasks.runner.showing import Presence
 from tasks.runner.signals import Signals
 from tests.support.stacks import free_ports
 

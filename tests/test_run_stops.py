@@ -210,7 +210,7 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
     def body() -> None:
         attempt = current.get()
         with attempt.signals.working() if at_work else contextlib.nullcontext():
-            logging.getLogger("tasks.processes.crew").info("step 10: checkpoint")
+            logging.getLogger("tasks.processes.gang").info("step 10: checkpoint")
             attempt.raise_if_stopped()
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))

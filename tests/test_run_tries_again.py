@@ -21,10 +21,10 @@ import psutil
 import pytest
 
 from tasks.config.load import load
-from tasks.environment.garbage import THRESHOLD
+from tasks.environment.process import THRESHOLD
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.temporary import Temporary, remove_left
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Workbench
@@ -125,7 +125,7 @@ def test_reminders_of_a_signal_do_not_move_the_end_of_the_grace(tmp_path: Path) 
 
 RUN = """
 from pathlib import Path
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 
 with Crew(Path({folder!r}), {threads}).gang("train") as gang:
     print(gang.call({work!r}, None, Path({folder!r}, "journal"), (), limits=Limits(), on_report=print))

@@ -35,7 +35,7 @@ from tasks.pages import results
 from tasks.records.assignment import Assignment
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
-from tasks.runner import methods as of_methods
+from tasks.runner import starting_models as of_methods
 from tasks.runs.runs import Run, opened
 from tasks.search import storage
 from tasks.search import study as studies

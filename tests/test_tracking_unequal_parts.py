@@ -22,17 +22,17 @@ from tasks.config.roles import CHIEF, SIDECAR, WORKER
 from tasks.config.train import TrainConfig
 from tasks.config.tune import TuneConfig
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes import crew as crews
+from tasks.processes import gang as crews
 from tasks.processes import places
 from tasks.processes.child import Child
 from tasks.processes.gang import Gang
-from tasks.processes.request import Limits, Request
 from tasks.processes.threads import processor
+from tasks.processes.workbench import Limits, Request
 from tasks.runner import attempt as attempts
-from tasks.runner import self_tests
+from tasks.runner import starting_models
 from tasks.runner.attempt import Attempt
 from tasks.runner.hosts import expectations
-from tasks.runner.presence import MOST, Presence
+from tasks.runner.showing import MOST, Presence
 from tasks.runner.signals import Signals
 from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
@@ -540,7 +540,7 @@ def test_processes_at_work_are_asked_to_stop_and_what_they_report_goes_where_it_
             stops.append(stop())
 
     attempt.crew = Reporting()
-    with caplog.at_level(logging.INFO, "tasks.processes.crew"):
+    with caplog.at_level(logging.INFO, "tasks.processes.gang"):
         attempt.work("train", "m:f", None, (), on_progress=lambda *given: progress.append(given))
     assert progress == [(3, 7, "steps", {})] and measured == [("train/rate", 5.0)] and stops == [0, 15]
     assert "[train 1] a line" in caplog.messages
@@ -584,15 +584,15 @@ def test_each_strategy_is_tested_by_itself(tmp_path: Path, monkeypatch: pytest.M
     recorded: list[Any] = []
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: recorded.append(value))
     attempt: Any = SimpleNamespace(run=run, work=work)
-    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    monkeypatch.setattr(starting_models, "current", SimpleNamespace(get=lambda: attempt))
     strategies = [{"kind": "mirrored", "devices": 2}, {"kind": "mirrored", "devices": 4}]
     strategies += [{"kind": "multi_worker", "workers": 2}]
     for _ in range(2):
         for strategy in strategies:
-            self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategy}))
+            starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategy}))
     assert [row[3] for row in tested] == [1, 1, 2] and len(set(tested)) == 3
-    monkeypatch.setattr(self_tests, "SELF_TEST_VERSION", -1)
-    self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategies[0]}))
+    monkeypatch.setattr(starting_models, "SELF_TEST_VERSION", -1)
+    starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategies[0]}))
     assert len(tested) == 4
     assert len(json.loads((tmp_path / "self_tests.json").read_bytes())) == 4, "verdicts are kept beside one another"
     assert [row["result"] for row in recorded] == ["verdict"] * 7, "with each run, also what an earlier one has found"
@@ -605,12 +605,12 @@ def test_a_verdict_is_on_the_precision_and_the_packages_of_its_strategy(
     tested: list[Any] = []
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: None)
     attempt: Any = SimpleNamespace(run=run, work=lambda *given, roles: tested.append(given[3][1]))
-    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    monkeypatch.setattr(starting_models, "current", SimpleNamespace(get=lambda: attempt))
     versions = {"horovod": "1"}
-    monkeypatch.setattr(self_tests, "installed", lambda name: versions.get(name, "0"))
+    monkeypatch.setattr(starting_models, "installed", lambda name: versions.get(name, "0"))
 
     def check(strategy: dict[str, Any], precision: str) -> int:
-        self_tests.check_strategy(
+        starting_models.check_strategy(
             TrainConfig.model_validate({"steps": 1, "strategy": strategy, "precision": precision})
         )
         return len(tested)

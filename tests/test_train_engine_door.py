@@ -17,10 +17,10 @@ from tasks.config.schedule import Constant
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.held_port import HeldPort
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.network import HeldPort
 from tasks.processes.workbench import Workbench
-from tasks.runner.restarts import Restarts
+from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.meter import StepSums

@@ -22,7 +22,7 @@ from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
 from tasks.models import added_loss, build, keras_file
 from tasks.models.experts import chosen
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow.added_losses import weighted_sum
 from tasks.training.fit import fit

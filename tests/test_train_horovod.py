@@ -24,7 +24,7 @@ from tasks.config.roles import CHIEF, WORKER
 from tasks.config.strategy import Horovod
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.strategies import make_strategy

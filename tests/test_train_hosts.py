@@ -26,7 +26,7 @@ from tasks.config.schedule import Cosine
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place, expanded, find_place

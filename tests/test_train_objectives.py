@@ -23,7 +23,7 @@ from tasks.training.engines.tensorflow.step import without_padding
 from tasks.training.engines.tensorflow.watching import OTHERS, Groups, grouped
 from tasks.training.engines.tensorflow.weights import Weights
 from tasks.training.group import Alone, Cluster
-from tasks.training.layer_names import named
+from tasks.training.starting import named
 
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.0, 0.25, 3.0]], np.float32)
 WEIGHT = np.array([1.0, 0.5], np.float32)

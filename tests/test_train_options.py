@@ -20,10 +20,9 @@ from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
 from tasks.training.fit import fit
-from tasks.training.goodput import Goodput
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
-from tasks.training.speed import Speed
+from tasks.training.speed import Goodput, Speed
 from tests.support.benches import Pages
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.support.training import PLAIN, distance, variables

@@ -19,7 +19,7 @@ from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.models import build as build_model
 from tasks.models.stages import balanced, cut, separators
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runner.attempt import Attempt
 from tasks.runs.journal import read

@@ -13,7 +13,7 @@ from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.runner.attempt import Attempt, RunRequest, attempt_run
-from tasks.runner.self_tests import check_strategy
+from tasks.runner.starting_models import check_strategy
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import replicated

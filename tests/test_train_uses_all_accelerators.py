@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, Pipeline, Tpu
-from tasks.environment import accelerators
+from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies import STRATEGIES
 from tasks.training.group import Cluster
@@ -27,7 +27,7 @@ class Machine:
     """What TensorFlow sees of a machine with some accelerators, and what it was told to use."""
 
     def __init__(self, accelerators: int) -> None:
-        self.accelerators = accelerators
+        self.accelerators = hardware
         self.logical: list[Any] = []
         self.visible: list[str] = []
         self.replicas: list[str] = []
@@ -53,7 +53,7 @@ def connect(**options: Any) -> None:
 @pytest.fixture
 def machine(tf: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Machine]:
     def made(accelerators: int) -> Machine:
-        machine = Machine(accelerators)
+        machine = Machine(hardware)
         monkeypatch.setattr(tf.config, "list_physical_devices", machine.devices)
         monkeypatch.setattr(tf.config, "set_logical_device_configuration", machine.split)
         monkeypatch.setattr(tf.config, "set_visible_devices", machine.see)
@@ -81,10 +81,10 @@ def test_where_there_are_as_many_accelerators_as_devices_they_are_used(
     """Otherwise all are logical ones of the CPU, and none an accelerator."""
     expected = [f"{kind}:{number}" for number in range(devices)]
     split = [("CPU 0", devices)] if kind == "CPU" else []
-    mirrored = machine(accelerators)
+    mirrored = machine(hardware)
     assert create(Mirrored(devices=devices)).devices == devices
     assert (mirrored.replicas, mirrored.logical) == (expected, split)
-    pipelined = machine(accelerators)
+    pipelined = machine(hardware)
     made = create(Pipeline(devices=devices, micro_batches=3))
     assert (list(made.names), made.micro_batches, pipelined.logical) == (expected, 3, split)
 
@@ -105,7 +105,7 @@ def test_where_there_are_as_many_accelerators_as_devices_they_are_used(
 def test_a_worker_has_an_accelerator_for_each_of_its_devices(
     accelerators: int, given: dict[str, Any], field: str | None, machine: Callable[[int], Machine]
 ) -> None:
-    machine(accelerators)
+    machine(hardware)
     config, cluster = MultiWorker.model_validate(given), Cluster(1, ("a:1", "b:2"))
     if field is not None:
         with pytest.raises(Failed) as failed:
@@ -128,7 +128,7 @@ def test_each_process_of_a_host_has_an_accelerator_of_its_own(
     monkeypatch.setitem(sys.modules, "horovod", library)
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", part)
     monkeypatch.delitem(sys.modules, STRATEGIES["horovod"], raising=False)
-    host = machine(accelerators)
+    host = machine(hardware)
     cluster = Cluster(2, ("one:1", "two:1", "two:2"))
     with pytest.raises(Failed if used is None else Connected) as raised:
         create(Horovod(workers=3), cluster)
@@ -174,11 +174,11 @@ def test_gpus_give_the_same_bits_and_are_part_of_the_layout(tf: Any, monkeypatch
         "get_device_details",
         lambda device: {"device_name": types[device]} if device in types else {},
     )
-    accelerators.prepare()
-    assert told == [] and accelerators.layout() == {}, "operations of the host give the same bits as they are"
+    hardware.prepare()
+    assert told == [] and hardware.layout() == {}, "operations of the host give the same bits as they are"
     visible[:] = ["gpu 2", "gpu 0", "gpu 1"]
-    accelerators.prepare()
+    hardware.prepare()
     assert told == ["determinism", ("tf32", True)]
-    assert accelerators.layout() == {"accelerators": "A100, H100", "tf32": True}
+    assert hardware.layout() == {"accelerators": "A100, H100", "tf32": True}
     visible[:] = ["unnamed"]
-    assert accelerators.layout() == {"accelerators": "GPU", "tf32": True}
+    assert hardware.layout() == {"accelerators": "GPU", "tf32": True}

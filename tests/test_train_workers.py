@@ -22,16 +22,16 @@ from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.feed import open_snapshot
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
-from tasks.runner.presence import Presence
+from tasks.runner.showing import Presence
 from tasks.runs.journal import read
 from tasks.training import engines
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
-from tasks.training.ranks import Ranks, stragglers
+from tasks.training.speed import Ranks, stragglers
 from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.support.stacks import wait
 from tests.support.tiny import CONFIG, MODEL, files

@@ -19,7 +19,7 @@ from tasks.config import tune as configs
 from tasks.config.compress import SearchConfig
 from tasks.config.space import Choice, FloatRange, IntRange
 from tasks.errors import Failed, Lost, Stopped
-from tasks.runner import self_tests
+from tasks.runner import starting_models
 from tasks.runner.attempt import Attempt, current
 from tasks.runner.searches import search
 from tasks.runner.stages import _may_retry
@@ -27,8 +27,7 @@ from tasks.runner.trials import TrialAttempt
 from tasks.search import storage
 from tasks.search.pruners import PRUNERS, make_pruner
 from tasks.search.samplers import SAMPLERS, derived, grid, make_sampler
-from tasks.search.space import decoded, distributions
-from tasks.search.study import Study, opened
+from tasks.search.study import Study, decoded, distributions, opened
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
 from tasks.store.store import digest_of
 
@@ -293,17 +292,17 @@ def test_a_strategy_is_tested_once_for_each_precision_and_one_float32_device_nev
 
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: measured.append(value))
     attempt: Any = SimpleNamespace(run=run, work=work)
-    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    monkeypatch.setattr(starting_models, "current", SimpleNamespace(get=lambda: attempt))
     for precision in ("float32", "float16", "bfloat16", "float16"):
-        self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": precision}))
+        starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": precision}))
     assert tested == ["one_device float16"]
     for precision in ("float32", "bfloat16", "float32"):
         strategy = {"kind": "mirrored", "devices": 2}
         config = TrainConfig.model_validate({"steps": 1, "precision": precision, "strategy": strategy})
-        self_tests.check_strategy(config)
+        starting_models.check_strategy(config)
     assert len(tested) == 3 and len(measured) == 5
     (tmp_path / "self_tests.json").write_text("torn")
-    self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": "float16"}))
+    starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": "float16"}))
     assert len(tested) == 4, "a damaged file has no verdict"
 
 

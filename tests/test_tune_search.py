@@ -27,8 +27,8 @@ from tasks.runner.attempt import Attempt
 from tasks.runner.signals import Signals
 from tasks.runner.trials import TrialAttempt, run_trial
 from tasks.runs.home import Home
+from tasks.runs.runs import open_trial, trials_of
 from tasks.runs.runs import opened as opened_run
-from tasks.runs.trials import open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search.judging import Judge
 from tasks.search.study import Study

@@ -22,8 +22,7 @@ from tasks.store.store import Store
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
-    from tasks.training.accelerator_check import Trained
-    from tasks.training.ceilings import Ceiling
+    from tasks.training.ceilings import Ceiling, Trained
 
 PRECISIONS = ("float32", "bfloat16")
 
@@ -89,7 +88,7 @@ def _measure(reply: Reply, preset: Path) -> None:
 
 def _compare(reply: Reply) -> None:
     """Print whether two fresh trainings are equal bit for bit, by precision; exit code 1 where they are not."""
-    from tasks.training.accelerator_check import STEPS
+    from tasks.training.ceilings import CHECK_STEPS
 
     home = find_home()
     with terminal.waiting("training twice in each precision"):
@@ -104,7 +103,7 @@ def _compare(reply: Reply) -> None:
         }
         for precision, pair in found.items()
     ]
-    reply.add(device=device, steps=STEPS, precisions=rows)
+    reply.add(device=device, steps=CHECK_STEPS, precisions=rows)
     if not reply.as_json:
         typer.echo(f"on {device}")
         for row in rows:
@@ -115,14 +114,15 @@ def _compare(reply: Reply) -> None:
 
 def _trained(home: Home, precision: str) -> Trained:
     """Train the small network once, in a process of its own."""
-    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.gang import Crew
     from tasks.processes.threads import available_threads
+    from tasks.processes.workbench import Limits
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, available_threads()).gang("doctor") as gang:
             made: Trained = gang.call(
-                "tasks.training.accelerator_check:train",
+                "tasks.training.ceilings:train",
                 None,
                 Path(temporary) / "doctor.jsonl",
                 (precision,),
@@ -147,8 +147,9 @@ def _measured(
     home: Home, config: Config, records: Records, snapshot: Snapshot
 ) -> tuple[list[Ceiling], Ceiling, Ceiling]:
     """Measure in a compute process; return all ceilings, and the smallest of the training and of the conversion."""
-    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.gang import Crew
     from tasks.processes.threads import threads_of
+    from tasks.processes.workbench import Limits
     from tasks.training.ceilings import slowest
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:

@@ -86,7 +86,8 @@ def folder_of(home: Home, export: str) -> Path:
 
 def _predict(home: Home, folder: Path, inputs: list[str], output: Path | None) -> list[dict[str, Any]]:
     """Predict in a compute process, whose log is in a temporary folder where the home cannot be written."""
-    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.gang import Crew
+    from tasks.processes.workbench import Limits
 
     with TemporaryDirectory(prefix="millrace-predict-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)

@@ -18,7 +18,7 @@ from infra.access import USER, loopback
 from infra.services import Layout
 from infra.stack import Stack, check_host, exclusive
 from tasks.display import terminal
-from tasks.environment.stop_signals import STOP_SIGNALS
+from tasks.environment.process import STOP_SIGNALS
 from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home, find_home, find_project
 from tasks.runs.provenance import git_commit

@@ -9,7 +9,7 @@ import typer
 
 from flows.launching import connect, launch, parse, title
 from flows.reply import AsJson, Reply, replying
-from tasks.environment import garbage
+from tasks.environment import process
 from tasks.errors import Failed
 from tasks.runs.home import Home, find_home
 
@@ -31,7 +31,7 @@ def worker(
     """
     with replying("worker", as_json) as reply:
         name, preset, flags = parse(context.args)
-        garbage.pause()
+        process.pause()
         home = find_home().readable()
         from tasks.config.load import load
         from tasks.display import terminal

@@ -62,7 +62,7 @@ class Strategy(Section):
 
     @property
     def as_tested(self) -> Strategy:
-        """The strategy with which its arithmetic is tested (`tasks.runner.self_tests`)."""
+        """The strategy with which its arithmetic is tested (`tasks.runner.starting_models`)."""
         return self
 
 

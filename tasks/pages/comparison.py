@@ -14,7 +14,7 @@ from tasks.pages import results
 from tasks.pages.facts import Facts
 from tasks.pages.results import Examples, Pair, Row
 from tasks.runs.differences import Difference, Keys, between, keys
-from tasks.runs.history import History, between_commits, short
+from tasks.runs.provenance import History, between_commits, short
 from tasks.runs.runs import Run
 
 MOST = 20

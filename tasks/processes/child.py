@@ -25,11 +25,11 @@ from tasks.processes.workbench import BEAT, Silence, Workbench
 from tasks.runs.journal import JournalFile
 
 if TYPE_CHECKING:
-    from tasks.processes.crew import Request
+    from tasks.processes.workbench import Request
 
 
 class Child:
-    """Serves the requests of `tasks.processes.crew.Gang`."""
+    """Serves the requests of `tasks.processes.gang.Gang`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -15,8 +15,8 @@ from typing import Any
 
 from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Stopped
-from tasks.processes.held_port import HeldPort
-from tasks.processes.local import Process
+from tasks.processes.network import HeldPort
+from tasks.processes.places import Process
 from tasks.processes.threads import processor
 from tasks.processes.wire import Channel, Find, error_from_json, error_to_json, request_from_json
 from tasks.processes.workbench import BEAT

@@ -16,7 +16,7 @@ from tasks import errors
 from tasks.artifacts import Artifact
 from tasks.config.base import Section
 from tasks.errors import Failed, Stopped, UserError
-from tasks.processes.request import Request
+from tasks.processes.workbench import Request
 
 LENGTH = struct.Struct("!I")
 MOST_BYTES = 16 << 20

@@ -30,12 +30,12 @@ from tasks.artifacts import Export
 from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost
 from tasks.exporting import prediction
+from tasks.exporting.preprocess import read_transform
 from tasks.exporting.raw_inputs import RAW_INPUTS
-from tasks.exporting.transform import read_transform
 from tasks.runs.audit import Audit, Entry
 from tasks.store.files import pretty
 from tasks.store.store import Store
-from tasks.tracking.outage import machine_error, reason
+from tasks.tracking.shipping import machine_error, reason
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 

@@ -17,16 +17,15 @@ from tasks.config.roles import CHIEF, Role
 from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.pages import run_page
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
+from tasks.processes.gang import Crew
 from tasks.processes.meeting import Meeting
 from tasks.processes.temporary import remove_left
 from tasks.processes.threads import processor, threads_of
+from tasks.processes.workbench import Limits
 from tasks.runner.hosts import meeting_of
-from tasks.runner.presence import Presence
-from tasks.runner.restarts import Restarts
-from tasks.runner.showing import Shown, in_terminal
-from tasks.runner.signals import Signals
+from tasks.runner.showing import Presence, Shown, in_terminal
+from tasks.runner.signals import Restarts, Signals
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.journal import FILE as JOURNAL
@@ -41,7 +40,7 @@ FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
 
 
-log = logging.getLogger("tasks.processes.crew")
+log = logging.getLogger("tasks.processes.gang")
 """Receives the log lines of the compute processes, with stage and rank."""
 
 

@@ -18,10 +18,10 @@ from tasks.processes.places import Place
 from tasks.processes.threads import threads_of
 from tasks.runner.identities import installed
 from tasks.runs.home import Home
-from tasks.store import checks
+from tasks.store import store
 from tasks.store.store import Store
 from tasks.training import MODEL_VERSION, libraries_of
-from tasks.training.own_files import loss_files
+from tasks.training.starting import loss_files
 
 
 def meeting_of(config: Config) -> Meeting | None:
@@ -73,7 +73,7 @@ def find(reference: dict[str, Any], home: Home, place: Place) -> Artifact:
     except Damaged as damage:
         saw = f"the copy here is damaged ({damage.field}: {damage.saw}), and there is none at {path}"
     if (path / "manifest.json").exists():
-        fault = checks.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
+        fault = store.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
         if fault is None:
             return kind(digest, path, name)
         saw = f"{path / fault[0]} {fault[1]}"

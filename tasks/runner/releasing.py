@@ -25,7 +25,7 @@ from tasks.runs.audit import Audit
 from tasks.runs.judgement import tags_of
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
-from tasks.tracking.outage import machine_error, reason
+from tasks.tracking.shipping import machine_error, reason
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -19,7 +19,7 @@ from tasks.runner.attempt import Attempt, as_current, threads_of_trials
 from tasks.runner.showing import Quiet, Shown
 from tasks.runner.stages import body_of, parent_of
 from tasks.runs.collection import drop_staging
-from tasks.runs.trials import TrialRun
+from tasks.runs.runs import TrialRun
 from tasks.search.judging import Judge
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED
@@ -165,7 +165,7 @@ def _judge_to_the_end(attempt: TrialAttempt, judge: Judge, config: Config, made:
     if judge.step < steps and not judge.pruned:
         records = parent_of(examples, "records", Records)
         arguments = (made, examples, config.model, config.train, config.seed, records, config.evaluate)
-        scores = attempt.work("train", "tasks.search.scoring:score", None, arguments)
+        scores = attempt.work("train", "tasks.search.judging:score", None, arguments)
         judge.add(steps, scores[judge.metric], scores["loss"])
 
 

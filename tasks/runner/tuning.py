@@ -23,14 +23,13 @@ from tasks.display.words import describe_search, describe_trial
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runner import identities
 from tasks.runner.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
-from tasks.runner.beginnings import continued_model, initial_model
 from tasks.runner.planner import planner
 from tasks.runner.showing import Shown
+from tasks.runner.starting_models import continued_model, initial_model
 from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
-from tasks.runs.runs import find_runs
-from tasks.runs.trials import open_trial, trials_of
+from tasks.runs.runs import find_runs, open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search import table
 from tasks.search.judging import Judge

@@ -19,26 +19,22 @@ from tasks.feed import open_snapshot
 from tasks.training import engines
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
-from tasks.training.best_weights import BestWeights
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays, Engine
-from tasks.training.fed import names_of
-from tasks.training.goodput import Goodput
+from tasks.training.feeding import names_of
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.memory import explained, micro_batches
-from tasks.training.meter import Meter
+from tasks.training.meter import Meter, Spikes
 from tasks.training.plan import Plan, make_plan
-from tasks.training.primary import Judged, Primary, evaluated
+from tasks.training.primary import BestWeights, Judged, Primary, evaluated
 from tasks.training.probing import check_repeatable
-from tasks.training.ranks import Ranks
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import Samples
 from tasks.training.sidecar import Sidecar
-from tasks.training.speed import Speed
-from tasks.training.spikes import Spikes
+from tasks.training.speed import Goodput, Ranks, Speed
 from tasks.training.starting import begin, usage_before
 
 if TYPE_CHECKING:

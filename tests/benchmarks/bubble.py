@@ -21,7 +21,7 @@ from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.config.train import TrainConfig
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.benchmarks.stepping import synthetic
 

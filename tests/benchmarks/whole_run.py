@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.threads import available_threads
 from tests.support.homes import DIGITS, MILLRACE, ROOT, surroundings
 

@@ -21,7 +21,7 @@ from tasks.config.roles import CHIEF, WORKER
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice
 from tasks.config.train import TrainConfig
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.benchmarks.pairs import compare
 from tests.benchmarks.stepping import synthetic

@@ -28,7 +28,7 @@ from tasks.reader import Reader, cast
 from tasks.snapshots import table
 from tasks.snapshots.transforms import Fitted
 from tasks.sources.features import Feature
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 from tasks.store.staging import Staging
 
 FOLDER = Path()

@@ -14,7 +14,7 @@ from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.processes.workbench import Workbench
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 from tasks.training.ledger import LEDGER
 
 STEPS = 7

@@ -16,7 +16,7 @@ from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import CheckpointConfig
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tests.support.tiny import CONFIG

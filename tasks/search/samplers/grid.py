@@ -7,7 +7,7 @@ from optuna.samplers import GridSampler
 from tasks.config import tune
 from tasks.config.space import SpaceConfig
 from tasks.search.samplers import derived
-from tasks.search.space import encoded
+from tasks.search.study import encoded
 
 
 def create(config: tune.GridSampler, space: dict[str, SpaceConfig], seed: int, number: int) -> GridSampler:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tasks.config.models import ModelConfig
 from tasks.config.strategy import ParameterServer
 from tasks.config.train import TrainConfig
-from tasks.environment import accelerators
+from tasks.environment import hardware
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays, Batches, Compute, Keep
@@ -83,7 +83,7 @@ class ParameterServerEngine:
         assert step.shards is not None
         self.group: Group = Alone()
         self.activations, self.divisible = 0, False
-        self.layout: dict[str, Any] = accelerators.layout()  # its result is not repeatable in any case
+        self.layout: dict[str, Any] = hardware.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
         self.feed, self.position = feed, 0
         self.loss, self.scales_loss = step.objective.loss, step.scales_loss

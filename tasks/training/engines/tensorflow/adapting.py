@@ -11,7 +11,7 @@ from tasks.config.fine_tune import Lora
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models.layers import layer_seed
-from tasks.training.layer_names import named
+from tasks.training.starting import named
 
 Adapted = list[tuple[keras.Variable, keras.Variable, keras.Variable, float]]
 """Kernels, their two matrices and the scale of the product."""

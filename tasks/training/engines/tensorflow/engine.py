@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
-from tasks.environment import accelerators
+from tasks.environment import hardware
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import added_loss
 from tasks.models import build as build_model
@@ -64,7 +64,7 @@ class TensorFlowEngine:
     @property
     def layout(self) -> dict[str, Any]:
         """The types of GPUs, and how they round."""
-        return accelerators.layout()
+        return hardware.layout()
 
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
@@ -209,7 +209,7 @@ def build(
     config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> TensorFlowEngine:
     """Create the engine of a config."""
-    accelerators.prepare()
+    hardware.prepare()
     strategy = make_strategy(config.strategy, cluster)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():

@@ -1,15 +1,40 @@
-"""Memory of a process: how much it may have, and whether the system gets back what it has freed.
-
-The allocators of glibc and of Arrow keep what is freed for later, the more, the longer a process runs, so that a large
-source would need more memory than a small one (docs/decisions.md, 2026-11-25).
-"""
+"""The accelerators and the memory that a process finds on its machine."""
 
 from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+TF32 = True
+
+
+def prepare() -> None:
+    """Let the GPUs of this process give the same bits each time; without one nothing needs to be set."""
+    import tensorflow as tf
+
+    if tf.config.get_visible_devices("GPU"):
+        tf.config.experimental.enable_op_determinism()
+        tf.config.experimental.enable_tensor_float_32_execution(TF32)
+
+
+def layout() -> dict[str, Any]:
+    """Return what a layout records of the GPUs of this process, by their types; nothing without one."""
+    import tensorflow as tf
+
+    details = (tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU"))
+    names = sorted({str(each.get("device_name", "GPU")) for each in details})
+    return {"accelerators": ", ".join(names), "tf32": TF32} if names else {}
+
+
+def leave() -> None:
+    """Compute on the host alone, in a process that has not computed: its results are compared with another host's."""
+    import tensorflow as tf
+
+    tf.config.set_visible_devices([], "GPU")
+
 
 CGROUPS = Path("/sys/fs/cgroup")
 

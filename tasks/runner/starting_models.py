@@ -1,17 +1,100 @@
-"""The models that methods of compression make, stage by stage: changed at once, or prepared, trained and finished."""
+"""Models that trainings begin with: those of the store, and those that methods of compression make, stage by stage."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 from tasks.artifacts import Model, Snapshot
+from tasks.config.evaluate import EvaluateConfig
 from tasks.config.fine_tune import ModelInit
 from tasks.config.method import FineTune, Method
 from tasks.config.train import TrainConfig
+from tasks.display import terminal
 from tasks.errors import Failed
 from tasks.runner import identities
+from tasks.runner.attempt import current
+from tasks.runner.identities import installed
 from tasks.runner.planner import planner
-from tasks.runner.self_tests import check_strategy
 from tasks.runner.stages import model_of_store, parent_of, run_stage
+from tasks.store.files import pretty, write
+from tasks.store.store import digest_of
+from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION
 from tasks.training.ledger import LEDGER
+
+
+def base_model(
+    config: TrainConfig, sections: dict[str, Any], examples: Snapshot, evaluate: EvaluateConfig | None = None
+) -> Model | None:
+    """Return the model of `train.continue_from`; raise `Refused` if the result would not equal one longer training."""
+    from tasks.training.continuing import check_base
+
+    base = continued_model(config)
+    if base is not None:
+        begun = (config, sections["seed"], None, initial_model(config), evaluate)
+        anew = identities.model(examples, sections["model"], *begun)
+        check_base(base, examples, sections, anew.inputs(Model))
+    return base
+
+
+def continued_model(config: TrainConfig) -> Model | None:
+    """Return the model of `train.continue_from`, unchecked."""
+    return None if config.continue_from is None else model_of_store(config.continue_from, "train.continue_from")
+
+
+def initial_model(config: TrainConfig) -> Model | None:
+    """Return the model of the store whose weights `train.init` takes."""
+    stored = None if config.init is None else config.init.artifact
+    return None if stored is None else model_of_store(stored, "train.init.model")
+
+
+WORK = "tasks.training.engines.tensorflow.self_test:run"
+
+
+def check_strategy(config: TrainConfig) -> None:
+    """Test the strategy and precision of a config, unless that was done before, and record the result in the run.
+
+    One device computes float32 and bfloat16 as Keras does, and an asynchronous strategy has no result to compare with:
+    there is nothing to test.
+
+    Raises:
+        Failed: the arithmetic is wrong.
+    """
+    strategy = config.strategy.as_tested
+    if not strategy.exact:
+        terminal.say(
+            f"  … train     {config.strategy.kind} is asynchronous: it can be resumed, and its result is not repeatable"
+        )
+        return
+    if strategy.processes * strategy.devices_of_each == 1 and config.precision != "float16":
+        return
+    attempt = current.get()
+    verdicts = attempt.run.home.root / "self_tests.json"
+    inputs = {
+        "libraries": {name: installed(name) for name in (*MODEL_LIBRARIES, *config.strategy.packages)},
+        "strategy": strategy.model_dump(mode="json"),
+        "precision": config.precision,
+        "version": SELF_TEST_VERSION,
+    }
+    known, key = read_verdicts(verdicts), digest_of(inputs)[:16]
+    if key not in known:
+        terminal.say(f"  … train     testing the arithmetic of {config.strategy.kind}, {config.precision}")
+        arguments = (strategy, config.precision)
+        result = attempt.work("train", WORK, None, arguments, roles=strategy.roles)
+        known = {**read_verdicts(verdicts), key: {**inputs, "result": result}}
+        write(verdicts, pretty(known))
+    attempt.run.measure("train/self_test", known[key])
+
+
+def read_verdicts(path: Path) -> dict[str, Any]:
+    """Return the verdicts of a home by key; none where the file is missing or damaged."""
+    try:
+        verdicts: dict[str, Any] = json.loads(path.read_bytes())
+        return verdicts
+    except (OSError, ValueError):
+        return {}
+
 
 NOUN = "tasks.compression.changed"
 
