@@ -191,8 +191,8 @@ def registry_of(home: Home) -> Iterator[MlflowClient]:
     if not home.has_registry():
         rule = "decisions are stored in MLflow's registry"
         raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or correct MILLRACE_HOME")
-    from tasks.display import terminal
     from tasks.tracking import shipping
+    from tasks.view import terminal
 
     shipping.set_environment()
     with terminal.waiting("importing MLflow"):

@@ -782,7 +782,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/display/examples.py",
+        "tasks/view/examples.py",
         '            return " ".join(["?", *state["values"]][number] for number in ids)\n',
         '            return " ".join(state["values"][number] for number in ids)\n',
         "test_display_words.py::test_words_are_shown_as_they_are_and_unknown_ones_as_such",
@@ -792,14 +792,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/display/numbers.py",
+        "tasks/view/words.py",
         "'gains' if loss < 0 else 'loses'",
         "'gains' if loss > 0 else 'loses'",
         "test_display_words.py::test_numbers",
         "The summary says that a variant gains where it loses quality, and the other way round.",
     ),
     Mutation(
-        "tasks/display/words.py",
+        "tasks/view/words.py",
         "    return None if low is None or high is None or low == high else (low, high)\n",
         "    return None if low is None or high is None else (low, high)\n",
         "test_display_words.py::test_an_interval_of_one_example_is_none",
@@ -997,14 +997,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/pages/curves.py",
+        "tasks/view/curves.py",
         "        shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]\n",
         "        shown = points[:: math.ceil(len(points) / MOST)]\n",
         "test_page_shows_all.py",
         "The curve of a long training (over 400 points) ends before its last value.",
     ),
     Mutation(
-        "tasks/pages/facts.py",
+        "tasks/view/facts.py",
         'startswith(("rejected", "not judged"))',
         'startswith("rejected")',
         "test_page_shows_all.py test_run_page.py",
@@ -1014,7 +1014,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/pages/results.py",
+        "tasks/view/results.py",
         "    both = paired.aligned(first, second)\n",
         "    both = first, second\n",
         "test_page_shows_all.py test_page_unequal_parts.py test_convert_stays.py",
@@ -3723,7 +3723,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/pages/judgement.py",
+        "tasks/view/judgement.py",
         '    return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
         '    return sorted(rows, key=lambda row: row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
         "test_page_leaves_out_the_least.py::test_of_many_classes_those_with_the_most_examples_are_shown",
@@ -3899,7 +3899,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/display/words.py",
+        "tasks/view/words.py",
         (
             "    padded = f\", {padding / sum(split['rows'] * (block + 1) for split in splits):.1%} padding\""
             ' if padding else ""\n'
@@ -4136,9 +4136,15 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/display/evaluation.py",
-        '        before, after = (test["calibration"][when] for when in ("before", "after"))\n',
-        '        before, after = (test["calibration"][when] for when in ("after", "before"))\n',
+        "tasks/view/evaluation.py",
+        (
+            '        before, after = (test["calibration"][when] for when in ("before", "after"))\n'
+            '        text = f"temperature '
+        ),
+        (
+            '        before, after = (test["calibration"][when] for when in ("after", "before"))\n'
+            '        text = f"temperature '
+        ),
         "test_page_fine_print.py test_display_lines.py",
         (
             "`millrace show` gives the loss and the calibration error before and after the temperature in"
@@ -4312,7 +4318,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/pages/data.py",
+        "tasks/view/data.py",
         '    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
         '    rows = statistics.get("count", 0)\n',
         "test_page_parts.py test_page_fine_print.py test_page_unequal_parts.py test_page_shows_all.py",

@@ -29,7 +29,6 @@ from tasks.config.cluster import ClusterConfig
 from tasks.config.load import load
 from tasks.config.notify import NotifyConfig
 from tasks.config.sources import TfdsSource
-from tasks.display import terminal
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency, stablehlo
 from tasks.processes import gang as gangs
@@ -48,6 +47,7 @@ from tasks.sources import files, tfds_prepare
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
 from tasks.training.engines.tensorflow.strategies import horovod_rendezvous
+from tasks.view import terminal
 from tests.support.homes import DIGITS
 
 

@@ -22,7 +22,6 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
-from tasks.display.evaluation import beside_simple_model
 from tasks.evaluation import bigrams, classification
 from tasks.evaluation.baselines import comparing, constant, estimated, learned
 from tasks.evaluation.baselines.estimated import Estimated
@@ -37,6 +36,7 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
+from tasks.view.evaluation import beside_simple_model
 
 COUNT = 300
 LABEL = Feature("label", "int64", role="label", classes=("no", "perhaps", "yes"))

@@ -35,7 +35,6 @@ from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource, JsonlSource, ParquetSource
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
-from tasks.display.evaluation import lines
 from tasks.errors import Failed, Refused
 from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.gating import Subject, find
@@ -59,6 +58,7 @@ from tasks.sources.features import features_of
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.fit import fit
+from tasks.view.evaluation import lines
 from tests.support.damage import without_largest_weights
 from tests.support.forms import of
 from tests.support.pages import page_of

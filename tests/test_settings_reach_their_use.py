@@ -31,7 +31,6 @@ from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
-from tasks.pages import results
 from tasks.records.assignment import Assignment
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
@@ -44,6 +43,7 @@ from tasks.training import fit as fitting
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.tensorflow import engine as tensorflow_engine
 from tasks.training.group import Cluster
+from tasks.view import results
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
 from tests.support.stand_ins import contributions

@@ -22,7 +22,6 @@ from tasks.config.models import TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import JsonlSource, TextFilesSource
-from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.splits import SnapshotSplit
@@ -32,6 +31,7 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
 from tasks.snapshots.text import Codec
+from tasks.view.words import describe
 
 BLOCK = 32
 PAIRS = TokensSnapshot(vocabulary=400, block=BLOCK, packing="best_fit", prompt="question", shards=2)

@@ -26,11 +26,6 @@ from tasks.errors import Refused
 from tasks.evaluation.intervals import over_seeds
 from tasks.feed import open_snapshot
 from tasks.models import build, forward, keras_file
-from tasks.pages import comparison_page
-from tasks.pages.comparison import Comparison
-from tasks.pages.description import describe_run
-from tasks.pages.facts import Facts
-from tasks.pages.samples import samples
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
@@ -42,6 +37,11 @@ from tasks.training.fit import fit, fit_named
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, choose, mean_of, name_of, rank, seed_of
+from tasks.view import comparison
+from tasks.view.comparison import Comparison
+from tasks.view.examples import samples
+from tasks.view.facts import Facts
+from tasks.view.summary import describe_run
 from tests.support.digits import Digits
 from tests.support.golden import GOLDEN, digests
 from tests.support.homes import DIGITS, SMALL, CommandHome
@@ -353,4 +353,4 @@ def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(
     plain = whole("run", "training", DIGITS, *SMALL, "--json")
     assert plain.json["artifacts"]["train"][0]["cached"], "it has the first of the seeds"
     both = Comparison(*(resolve_run(Home(whole.root), each) for each in (plain.json["run_id"], record["run_id"])))
-    assert "train a" in (html := comparison_page.render(both)) and "train b" in html, "from a training with a name"
+    assert "train a" in (html := comparison.render(both)) and "train b" in html, "from a training with a name"

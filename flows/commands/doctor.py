@@ -15,10 +15,10 @@ from flows.plans import flow_of, plan
 from flows.reply import AsJson, Reply, replying
 from infra import health
 from tasks.artifacts import Records, Snapshot
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
+from tasks.view import terminal
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config

@@ -12,10 +12,10 @@ import typer
 from flows.references import resolved
 from flows.reply import AsJson, replying
 from tasks.artifacts import Export
-from tasks.display import terminal
 from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
+from tasks.view import terminal
 
 
 def predict(

@@ -27,7 +27,7 @@ def run(
         home = find_home().readable()
         server = connect(home, context.obj)
         from tasks.config.load import load
-        from tasks.display import terminal
+        from tasks.view import terminal
 
         config = load(preset, flags, terminal.say)
         launch(reply, name, config, home, server, new=new, title=title(name, preset))

@@ -27,7 +27,6 @@ from mlflow.tracking import MlflowClient
 from mlflow.types.schema import AnyType, ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from tasks.artifacts import Export
-from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost
 from tasks.exporting import prediction
 from tasks.exporting.preprocess import read_transform
@@ -36,6 +35,7 @@ from tasks.runs.audit import Audit, Entry
 from tasks.store.files import pretty
 from tasks.store.store import Store
 from tasks.tracking.shipping import machine_error, reason
+from tasks.view import terminal
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 

@@ -14,9 +14,7 @@ from typing import Any
 from tasks.artifacts import Artifact
 from tasks.config.compose import Config
 from tasks.config.roles import CHIEF, Role
-from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
-from tasks.pages import run_page
 from tasks.processes.fork_server import fork_server
 from tasks.processes.gang import Crew
 from tasks.processes.meeting import Meeting
@@ -35,6 +33,7 @@ from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking import notifications
 from tasks.tracking.shipping import Shipper, import_store
+from tasks.view import run_page, terminal
 
 FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""

@@ -14,8 +14,6 @@ from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.promote import PromoteConfig
 from tasks.config.task import TASKS
-from tasks.display import terminal
-from tasks.display.evaluation import report_of
 from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.units import Floats
@@ -26,6 +24,8 @@ from tasks.runs.judgement import tags_of
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
 from tasks.tracking.shipping import machine_error, reason
+from tasks.view import terminal
+from tasks.view.evaluation import report_of
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -172,8 +172,8 @@ def _beside(
     The champion's contributions are those of its own report where that is of the same records; otherwise it is scored
     again, and where that is not possible compared by its own report on the examples that both have.
     """
-    from tasks.pages.facts import Facts
     from tasks.registry import comparison
+    from tasks.view.facts import Facts
 
     users = comparison.users(client, attempt.store, attempt.config.name, version, champion)
     if isinstance(users, str):
@@ -193,8 +193,8 @@ def _again(
     attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, config: EvaluateConfig
 ) -> tuple[Contributions, dict[str, Floats]] | None:
     """Return the contributions of the run's model, and the champion's as it is scored on these records."""
-    from tasks.pages import results
-    from tasks.pages.facts import Facts
+    from tasks.view import results
+    from tasks.view.facts import Facts
 
     own = results.contributions(Facts(attempt.run), "test", config)
     scores = _score_again(attempt, client, champion, records, config)

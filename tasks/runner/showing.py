@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from tasks.config.roles import Role
-from tasks.display import terminal
 from tasks.runs.runs import Run
+from tasks.view import terminal
 
 
 class Shown(Protocol):

@@ -17,14 +17,14 @@ from tasks.artifacts import Artifact, Model
 from tasks.config.compose import Config
 from tasks.config.promote import ReleaseConfig
 from tasks.config.roles import CHIEF, Role
-from tasks.display import terminal
-from tasks.display.words import state_message
 from tasks.errors import Failed, Lost, Refused
 from tasks.runner.attempt import current, machine_errors
 from tasks.runner.identities import Identity
 from tasks.runner.planner import planner
 from tasks.store.files import write
 from tasks.store.store import Store, digest_of
+from tasks.view import terminal
+from tasks.view.words import state_message
 
 Kind = TypeVar("Kind", bound=Artifact)
 P = ParamSpec("P")

@@ -11,7 +11,6 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.fine_tune import ModelInit
 from tasks.config.method import FineTune, Method
 from tasks.config.train import TrainConfig
-from tasks.display import terminal
 from tasks.errors import Failed
 from tasks.runner import identities
 from tasks.runner.attempt import current
@@ -22,6 +21,7 @@ from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION
 from tasks.training.ledger import LEDGER
+from tasks.view import terminal
 
 
 def base_model(

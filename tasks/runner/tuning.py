@@ -18,8 +18,6 @@ from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config.compose import Config
 from tasks.config.tuned import searched, with_values
-from tasks.display import terminal
-from tasks.display.words import describe_search, describe_trial
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runner import identities
 from tasks.runner.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
@@ -39,6 +37,8 @@ from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page
 from tasks.tracking.shipping import Shipper
+from tasks.view import terminal
+from tasks.view.words import describe_search, describe_trial
 
 STAGE = "tune"
 SPENT = "tune/seconds"

@@ -25,11 +25,11 @@ from tasks.artifacts import Artifact
 from tasks.environment.database_templates import copy_template, keep_template
 from tasks.errors import Failed
 from tasks.exporting import LITERT
-from tasks.pages.description import MODE, PAGE
 from tasks.runs.journal import Point
 from tasks.runs.provenance import git_commit, short
 from tasks.runs.runs import Run
 from tasks.training.seeds import OVER_SEEDS
+from tasks.view.summary import MODE, PAGE
 
 LEARNED = "evaluate/learned_baseline_seconds"
 """The measurement of the learned baseline."""

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact
-from tasks.display import terminal
 from tasks.errors import Failed, of_the_machine
 from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 from tasks.tracking import runs
+from tasks.view import terminal
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -19,7 +19,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from tasks.display.numbers import seconds
+from tasks.view.words import seconds
 
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
@@ -29,7 +29,7 @@ SILENCE = 2.0
 BAR = 14
 COLUMNS_BEFORE_FIGURES = BAR + 22
 
-log = logging.getLogger("tasks.display.terminal")
+log = logging.getLogger("tasks.view.terminal")
 """Prefect stores the log records of the loggers below `tasks`."""
 
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Comparison of two runs, a and b: data, config, code, environment and results."""
+"""The comparison of two runs, as rows and as a page."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.display.numbers import figure
-from tasks.pages import data as of_records
-from tasks.pages import results
-from tasks.pages.facts import Facts
-from tasks.pages.results import Examples, Pair, Row
 from tasks.runs.differences import Difference, Keys, between, keys
 from tasks.runs.provenance import History, between_commits, short
 from tasks.runs.runs import Run
+from tasks.view import curves, results, run_page, seeds
+from tasks.view import data as of_records
+from tasks.view.facts import Facts
+from tasks.view.results import Examples, Pair, Row
+from tasks.view.words import figure
 
 MOST = 20
 """Lines of a section that the text shows, at most; the page and `--json` have all."""
@@ -217,3 +217,16 @@ def _environment(facts: Facts) -> dict[str, str]:
         for name, value in {**by["packages"], "host": by["host"], **by["layout"]}.items():
             values_of.setdefault(name, set()).add(str(value))
     return {name: ", ".join(sorted(values)) for name, values in values_of.items()}
+
+
+def render(comparison: Comparison) -> str:
+    """Return the HTML of the page."""
+    runs = {name: _points(facts) for name, facts in zip("ab", comparison.both, strict=True)}
+    return run_page.page("comparison.html.j2", comparison=comparison, curves=curves.draw_both(runs))
+
+
+def _points(facts: Facts) -> dict[str, curves.Points]:
+    """Return the curves of the training of a run's model; of several seeds, that of the chosen one."""
+    trained = seeds.trained(facts)
+    model = next(iter(trained.values()), None) if facts.choice is None else trained.get(facts.choice.chosen)
+    return {} if model is None else seeds.points_of(facts, model)

@@ -7,11 +7,10 @@ from html import escape
 from typing import Any
 
 from tasks.config.space import SpaceConfig
-from tasks.display.numbers import figure, seconds
-from tasks.display.words import plain
-from tasks.pages.curves import Curve, draw
-from tasks.pages.facts import Facts
 from tasks.search.table import COMPLETE, Table, Trial
+from tasks.view.curves import Curve, draw
+from tasks.view.facts import Facts
+from tasks.view.words import figure, plain, seconds
 
 MOST = 200
 """Trials that the table and the parallel coordinates show, at most: the best ones."""

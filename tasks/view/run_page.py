@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials, variants
-from tasks.pages.description import describe_run
-from tasks.pages.facts import Facts
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from tasks.runs.judgement import FILE, SEARCH
 from tasks.runs.runs import Run
 from tasks.search import table
 from tasks.store.files import write
+from tasks.view import data, evaluation, examples, judgement, sections, seeds, trials, variants
+from tasks.view.facts import Facts
+from tasks.view.summary import describe_run
+from tasks.view.words import one, seconds
+
+
+def page(template: str, **values: Any) -> str:
+    """Return the HTML of a template; values are escaped unless the template marks them as safe."""
+    return environment().get_template(template).render(**values)
+
+
+@functools.cache
+def environment() -> Environment:
+    """Return the environment of the templates; it keeps those that it has compiled."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"seconds": seconds, "one": one}
+    environment.globals["zip"] = zip
+    return environment
+
 
 TEMPLATE = "run_page.html.j2"
 
@@ -19,7 +45,7 @@ TEMPLATE = "run_page.html.j2"
 def compile_template() -> None:
     """Compile the template of the page ahead of its use."""
     for name in (TEMPLATE, "style.css"):
-        templates.environment().get_template(name)
+        environment().get_template(name)
 
 
 def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
@@ -49,7 +75,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
 
 def render(facts: Facts) -> str:
     """Return the HTML of the page."""
-    return templates.page(
+    return page(
         TEMPLATE,
         facts=facts,
         record=facts.record,
@@ -75,8 +101,8 @@ def render(facts: Facts) -> str:
         seeds=seeds.seeds(facts),
         tuning=trials.tuning(facts),
         training=sections.training(facts),
-        samples=samples.samples(facts),
-        augmented=batch.augmented(facts),
+        samples=examples.samples(facts),
+        augmented=examples.augmented(facts),
         variants=variants.variants(facts),
         data=data.data(facts),
         lineage=sections.lineage(facts),

@@ -15,13 +15,12 @@ import numpy as np
 from tasks.artifacts import Artifact
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
-from tasks.display.numbers import figure, kilobytes
-from tasks.display.words import interval
 from tasks.errors import Failed
 from tasks.evaluation import MIN_EXAMPLES, paired, too_few
 from tasks.evaluation.units import count as units_of
-from tasks.pages.facts import Facts
 from tasks.records.reading import RecordsReader
+from tasks.view.facts import Facts
+from tasks.view.words import figure, interval, kilobytes
 
 SPLITS = ("test", "validation")
 

@@ -11,8 +11,6 @@ from typing import Any
 from tasks.artifacts import KINDS, Artifact, Model
 from tasks.config.models import MODELS
 from tasks.config.task import TASKS
-from tasks.display.numbers import kilobytes
-from tasks.display.words import baselines, describe, describe_search, noun, one, score
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.models.usage import USES
 from tasks.runs import judgement
@@ -20,6 +18,7 @@ from tasks.runs.runs import Run, find_runs
 from tasks.search.table import Table
 from tasks.search.table import read as read_table
 from tasks.training.seeds import Choice, choice_of
+from tasks.view.words import baselines, describe, describe_search, kilobytes, noun, one, score
 
 STAGES = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
 """In the order of the DAG, which the JSON object in run.json does not keep."""

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from tasks.artifacts import Artifact, Model
-from tasks.display.numbers import kilobytes, seconds
-from tasks.pages import seeds
-from tasks.pages.facts import Facts
+from tasks.view import seeds
+from tasks.view.facts import Facts
+from tasks.view.words import kilobytes, seconds
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
 

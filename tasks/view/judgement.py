@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tasks.config.task import CONSTANT, TASKS
-from tasks.display.words import span
 from tasks.evaluation import MIN_EXAMPLES, too_few
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import document_of_targets
 from tasks.models.features import TOKENS, model_inputs
-from tasks.pages.facts import Facts
 from tasks.snapshots.text import Codec
+from tasks.view.facts import Facts
+from tasks.view.words import span
 
 PICTURES = {
     "confusion": "Rows are labels, columns predictions.",

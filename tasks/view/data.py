@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.pages.facts import Facts
+from tasks.view.facts import Facts
 
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
