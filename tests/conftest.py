@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tasks.artifacts import Model, Snapshot
+from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config.models import MlpModel
 from tasks.environment import process
 from tasks.processes import threads
 from tasks.processes.fork_server import SHARED
 from tasks.processes.gang import Crew, Limits
-from tasks.processes.workbench import Outcome, Workbench
+from tasks.processes.workbench import Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
 from tests.support.benches import Kind, RowsSource, published, workbench
