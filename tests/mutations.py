@@ -856,7 +856,7 @@ FIRST = [
         "A quality gate with max_loss: 0 accepts the default loss (2 points) instead of none.",
     ),
     Mutation(
-        "tasks/evaluation/noninferiority.py",
+        "tasks/evaluation/multiple_testing.py",
         "    if not _exact(metric, units) and change.units < MIN_EXAMPLES:\n",
         "    if not _exact(metric, units) and change.units < 2:\n",
         "test_compress_verdicts.py::test_a_metric_that_counts_no_examples_is_not_shown_by_few",
@@ -1420,7 +1420,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/seeds.py",
+        "tasks/training/engines/tensorflow/step.py",
         "            for number, copy in enumerate(replica_copies, first_replica):\n",
         "            for number, copy in enumerate(replica_copies):\n",
         "test_train_workers.py",
@@ -1464,7 +1464,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
+        "tasks/training/engines/tensorflow/strategies/horovod.py",
         "    deadline = time.monotonic() + patience\n",
         "    deadline = time.time() + patience\n",
         "test_deadlines_fire.py",
@@ -2344,7 +2344,7 @@ FIRST = [
         "A signal to one process of several leaves the others waiting for ever.",
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/serving.py",
+        "tasks/training/engines/parameter_server/engine.py",
         '"worker": addresses[1:first_server]',
         '"worker": addresses[1 : first_server - 1]',
         "test_train_group.py",
@@ -2917,7 +2917,7 @@ SECOND = [
         "A restore writes files outside of the home.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
+        "tasks/training/engines/tensorflow/strategies/horovod.py",
         "    while time.monotonic() < deadline:\n",
         "    while True:\n",
         "test_train_group.py test_train_horovod.py test_train_hosts.py",
@@ -3328,7 +3328,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/rematerialised_step.py",
+        "tasks/training/engines/tensorflow/segmented_steps.py",
         "        with keras.StatelessScope(state_mapping=state), tf.GradientTape() as tape:\n",
         "        with keras.StatelessScope(), tf.GradientTape() as tape:\n",
         "test_train_memory.py",
@@ -3425,7 +3425,7 @@ THIRD = [
         "A deployed run that awaits approval is failed by Prefect after 12 hours instead of 30 days.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/pipelined_step.py",
+        "tasks/training/engines/tensorflow/segmented_steps.py",
         (
             "            before = total.get(id(variable))\n            total[id(variable)] = gradient if"
             " before is None else before + gradient  # where the variable is\n"
@@ -4215,7 +4215,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/checks.py",
+        "tasks/training/engines/tensorflow/engine.py",
         "        if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:\n",
         "        if (parts := config.accumulate) > 1:\n",
         "test_train_step.py",

@@ -46,7 +46,7 @@ from tasks.runs.runs import opened
 from tasks.sources import files, tfds_prepare
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
-from tasks.training.engines.tensorflow.strategies import horovod_rendezvous
+from tasks.training.engines.tensorflow.strategies import horovod
 from tasks.view import terminal
 from tests.support.homes import DIGITS
 
@@ -104,14 +104,14 @@ def text(address: tuple[str, int]) -> str:
 
 
 def test_the_first_process_of_horovod_is_waited_for_so_long(unused: tuple[str, int]) -> None:
-    lost, took = within(lambda: horovod_rendezvous.await_server(text(unused), patience=0.3))
+    lost, took = within(lambda: horovod.await_server(text(unused), patience=0.3))
     assert isinstance(lost, Lost) and f"rank 0 at {text(unused)} has not answered" in lost.saw and 0.3 <= took < 5
     listener = socket.socket()
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(unused)
         threading.Timer(0.2, listener.listen).start()
-        made, took = within(lambda: horovod_rendezvous.await_server(text(unused), patience=30))
+        made, took = within(lambda: horovod.await_server(text(unused), patience=30))
     assert made is None and 0.1 < took < 10
 
 

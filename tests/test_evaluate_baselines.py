@@ -22,12 +22,12 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
-from tasks.evaluation import bigrams, classification
-from tasks.evaluation.baselines import comparing, constant, estimated, learned
-from tasks.evaluation.baselines.estimated import Estimated
-from tasks.evaluation.baselines.grids import shrunk
+from tasks.evaluation import classification
+from tasks.evaluation.baselines import comparing, constant, kind
+from tasks.evaluation.baselines import texts as bigrams
+from tasks.evaluation.baselines.arrays import shrunk
 from tasks.evaluation.baselines.heads import SMALLEST, Classes, Labels, Numbers, _iterations
-from tasks.evaluation.baselines.kind import evenly
+from tasks.evaluation.baselines.kind import Estimated, evenly
 from tasks.evaluation.baselines.tables import Tables
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import make_judge
@@ -87,7 +87,7 @@ def make(tf: Any, tmp_path: Path, workbench_at: Any, publish: Any) -> Make:
 def compared(task: str, made: tuple[Path, Path]) -> tuple[Any, dict[str, Any]]:
     """The learned baseline, and the fields of a report in which a constant answer is the model."""
     split = SnapshotSplit(*made, "test")
-    simple, judge = learned(task, *made), make_judge(task, split, CONFIG)
+    simple, judge = kind(task, *made), make_judge(task, split, CONFIG)
     assert simple is not None
     zeros = np.zeros((len(judge.inputs), judge.outputs), np.float32)
     if task == "tagging":
@@ -152,9 +152,9 @@ def test_its_outputs_are_the_same_again_and_with_any_number_of_threads(
     made = make(*table())
     split, found = SnapshotSplit(*made, "test"), []
     for threads, block in ((1, 4096), (2, 7)):
-        monkeypatch.setattr(estimated, "BLOCK", block)
+        monkeypatch.setattr(kind, "BLOCK", block)
         with threadpool_limits(threads):
-            simple = learned("classification", *made)
+            simple = kind("classification", *made)
             assert isinstance(simple, Estimated)
             found.append(simple.outputs(split))
     assert (found[0] == found[1]).all() and found[0].dtype == np.float32

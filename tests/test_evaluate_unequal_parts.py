@@ -28,7 +28,6 @@ from tasks.evaluation import (
     slices,
     splits,
     tagging,
-    temperature,
     thresholds,
     worst_slices,
 )
@@ -408,7 +407,7 @@ def test_a_temperature_is_measured_on_loss_and_calibration_before_and_after() ->
     logits, labels = scores_of(80, 7)
     judge = judge_of("classification", {"label": labels}, EvaluateConfig(resamples=100), ["a", "b", "c"])
     predictions = judge.predictions({"logits": 3 * logits})
-    row, flat = temperature.measured(judge, predictions, 2.5, judge.config)
+    row, flat = calibration.measured(judge, predictions, 2.5, judge.config)
     cooled = predictions.scaled(2.5)
     for name in ("loss", "calibration_error"):
         assert row["before"][name]["value"] == pytest.approx(judge.metrics[name](predictions))

@@ -25,7 +25,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
 from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
-from tasks.evaluation import decisions, report, slices, temperature
+from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.intervals import Interval, Value
 from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
@@ -332,9 +332,9 @@ EVALUATE = EvaluateConfig(resamples=123, metrics=("accuracy",), positive="b", th
 def test_every_interval_of_a_report_is_over_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Calls({"loss": SimpleNamespace(as_json=dict, flat=lambda name: {})})
     change = Calls(SimpleNamespace(as_json=dict))
-    monkeypatch.setattr(temperature, "intervals", found)
-    monkeypatch.setattr(temperature, "difference", change)
-    monkeypatch.setattr(temperature, "flat", lambda split, metrics: {})
+    monkeypatch.setattr(calibration, "intervals", found)
+    monkeypatch.setattr(calibration, "difference", change)
+    monkeypatch.setattr(calibration, "flat", lambda split, metrics: {})
     predictions: Any = SimpleNamespace(scaled=lambda by: "scaled")
     judge: Any = SimpleNamespace(
         metrics={"loss": SimpleNamespace(contributions=lambda each: each, resampled=False), "accuracy": None},
@@ -345,7 +345,7 @@ def test_every_interval_of_a_report_is_over_its_units(monkeypatch: pytest.Monkey
         extents=lambda predictions: np.ones(9),
         units="units",
     )
-    temperature.measured(judge, predictions, 2.0, EVALUATE)
+    calibration.measured(judge, predictions, 2.0, EVALUATE)
     assert [given[3] for given, _ in found] == ["units", "units"] and change.given[3] == "units"
 
     thresholds = Calls(({}, {}))

@@ -24,7 +24,7 @@ from tasks.models import added_loss, build, keras_file
 from tasks.models.experts import chosen
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
-from tasks.training.engines.tensorflow.added_losses import weighted_sum
+from tasks.training.engines.tensorflow.losses import weighted_sum
 from tasks.training.fit import fit
 from tests.support.homes import STDLIB_LM
 from tests.support.tiny import CONFIG, write_hashes

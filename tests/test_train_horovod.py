@@ -28,7 +28,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.strategies import make_strategy
-from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import slots
+from tasks.training.engines.tensorflow.strategies.horovod import slots
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tests.support.homes import DIGITS, ROOT, surroundings

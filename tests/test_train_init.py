@@ -28,7 +28,7 @@ from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training import engines, starting
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow import adapting
+from tasks.training.engines.tensorflow import weights as adapting
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan

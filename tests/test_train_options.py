@@ -221,7 +221,7 @@ def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
 def test_a_batch_norm_is_refused_where_the_batch_is_divided(options: dict[str, Any], words: str) -> None:
     import keras
 
-    from tasks.training.engines.tensorflow.checks import check_layers
+    from tasks.training.engines.tensorflow.engine import check_layers
 
     def model(**settings: Any) -> keras.Model:
         norm = keras.layers.BatchNormalization(name="norm", **settings)

@@ -96,9 +96,9 @@ def never_skipped(bench: Workbench, strategy: Any, precision: Any) -> dict[str, 
 
 
 def last_micro_batch_only(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
-    from tasks.training.engines.tensorflow import pipelined_step
+    from tasks.training.engines.tensorflow import segmented_steps
 
-    pipelined_step.Total.add = lambda self, tensors: setattr(self, "values", tensors)  # type: ignore[method-assign]
+    segmented_steps.Total.add = lambda self, tensors: setattr(self, "values", tensors)  # type: ignore[method-assign]
     return self_test.run(bench, strategy, precision)
 
 

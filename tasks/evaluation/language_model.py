@@ -1,7 +1,4 @@
-"""Language modelling: predictions of the next token, evaluated in bits per byte of whole files.
-
-Bits per byte do not depend on the tokenizer and can be compared with compressors on the same bytes.
-"""
+"""Language models: the loss of tokens, in bits a byte, and texts that are sampled with a fixed seed."""
 
 from __future__ import annotations
 
@@ -19,17 +16,41 @@ from matplotlib.figure import Figure
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.errors import Failed
-from tasks.evaluation import bigrams
+from tasks.evaluation.baselines import texts
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
-from tasks.evaluation.sampling import sample
 from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import USUAL, Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.models.features import TOKENS, input_arrays, output_size
 from tasks.models.forward import Call
 from tasks.snapshots.text import Codec
+
+SEED = 0
+
+
+def sample(
+    call: Call, codec: Codec, prompt: str, count: int, temperature: float, block: int, *, document: bool = True
+) -> str:
+    """Generate up to `count` tokens after `prompt`, sampled from softmax(logits / temperature); return their text.
+
+    The context is at most the last `block` tokens. `document`: the prompt begins a document, with a BOS before it.
+    Generation ends early where the model begins another document.
+    """
+    tokens = [codec.bos] * document + [int(token) for token in codec.encode([prompt])[0]]
+    tokens = tokens or [codec.bos]
+    prompt_length, random = len(tokens), np.random.default_rng(SEED)
+    for _ in range(count):
+        logits = call({TOKENS: np.array([tokens[-block:]], np.int32)})[0, -1].astype(np.float64)
+        chances = np.exp((logits - logits.max()) / temperature)
+        token = int(np.searchsorted(np.cumsum(chances), random.random() * chances.sum(), side="right"))
+        token = min(token, len(chances) - 1)
+        if token == codec.bos:
+            break
+        tokens.append(token)
+    return codec.decode(tokens[prompt_length:]).decode(errors="replace")
+
 
 MAX_LOGITS = 1 << 18
 """Logits whose exponentials are computed at once, so that they fit into the processor's cache."""
@@ -110,9 +131,9 @@ class Judge:
     def baselines(self) -> dict[str, float]:
         """Bits per byte of the files by a bigram model of bytes, and concatenated by gzip -9 and xz -9e."""
         raw = b"".join(self.documents.contents)
-        seen = bigrams.count(zip(self.documents.before, self.documents.contents, strict=True))
+        seen = texts.count(zip(self.documents.before, self.documents.contents, strict=True))
         sizes = {
-            "bigram": bigrams.bits(seen, self.split.fitted_bigrams()),
+            "bigram": texts.bits(seen, self.split.fitted_bigrams()),
             "gzip": 8 * len(gzip.compress(raw, 9, mtime=0)),
             "xz": 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)),
         }

@@ -10,8 +10,7 @@ import numpy as np
 
 from tasks.errors import Failed
 from tasks.evaluation.entities import scheme_of
-from tasks.evaluation.language_model import METRICS
-from tasks.evaluation.sampling import sample
+from tasks.evaluation.language_model import METRICS, sample
 from tasks.exporting.answers import CONTINUATION, TEMPERATURE
 from tasks.exporting.generation import with_cache
 from tasks.exporting.prediction import predictions

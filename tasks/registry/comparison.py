@@ -17,7 +17,7 @@ from tasks.config.task import TASKS
 from tasks.errors import Failed, Refused, of_the_machine
 from tasks.evaluation import MIN_EXAMPLES, paired
 from tasks.evaluation.gates import PASS, Beside, Champion, Verdict
-from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.multiple_testing import Test
 from tasks.evaluation.units import Floats, Units, at, count
 from tasks.models.usage import USES, Usage
 from tasks.runs.runs import Run, resolve_run

@@ -20,8 +20,7 @@ from tasks.environment import process
 from tasks.models.segments import elements
 from tasks.models.stages import upstream
 from tasks.training.engines import OutOfMemory
-from tasks.training.engines.tensorflow.seeds import copies
-from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.step import Step, copies
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
-from tasks.training.engines.tensorflow.own_loss import OwnLoss
+from tasks.training.engines.tensorflow.losses import OwnLoss
 
 OBJECTIVES = {
     "classification": "tasks.training.engines.tensorflow.objectives.classification",

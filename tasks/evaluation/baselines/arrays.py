@@ -1,5 +1,4 @@
-"""Arrays of two axes or more that are made small by averaging, and standardised: what images and sounds have in
-common."""
+"""Baselines of images and sounds: linear models of arrays that are made small by averaging."""
 
 from __future__ import annotations
 
@@ -8,10 +7,27 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tasks.evaluation.baselines import linear
 from tasks.evaluation.baselines.kind import Floats, Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.snapshots.transforms import own_array
+
+STRENGTH = 1.0
+"""Of the penalty of squared weights, for inputs of unit size."""
+
+
+def classifier(iterations: int, strength: float = STRENGTH) -> Any:
+    """Return logistic regression by L-BFGS, which draws nothing."""
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=1 / strength, max_iter=iterations)
+
+
+def regressor(iterations: int, strength: float = STRENGTH) -> Any:
+    """Return ridge regression by LSQR, which draws nothing."""
+    from sklearn.linear_model import Ridge
+
+    return Ridge(alpha=strength, max_iter=iterations, solver="lsqr")
+
 
 ROWS = 20_000
 """Train examples that are learned from, at most."""
@@ -55,11 +71,11 @@ class Grids(Kind):
 
     def classifier(self, iterations: int) -> Any:
         """Return logistic regression."""
-        return linear.classifier(iterations)
+        return classifier(iterations)
 
     def regressor(self, iterations: int) -> Any:
         """Return ridge regression."""
-        return linear.regressor(iterations)
+        return regressor(iterations)
 
 
 def shrunk(values: npt.NDArray[Any], cells: tuple[int, int]) -> Floats:
@@ -74,3 +90,17 @@ def shrunk(values: npt.NDArray[Any], cells: tuple[int, int]) -> Floats:
         widths = np.diff([*begins, size]).reshape([-1 if place == axis else 1 for place in range(small.ndim)])
         small = np.add.reduceat(small, begins, axis=axis) / widths
     return small.reshape(len(small), -1).astype(np.float32)
+
+
+class Images(Grids):
+    """The snapshot's images, shrunk to at most 8 x 8 pixels by averaging, with their channels."""
+
+    name: ClassVar[str] = "linear model of 8 x 8 pixels"
+    cells: ClassVar[tuple[int, int]] = (8, 8)
+
+
+class Sounds(Grids):
+    """The snapshot's spectra [frames, bands], averaged over at most 8 spans of time and 16 groups of bands."""
+
+    name: ClassVar[str] = "linear model of 8 x 16 spectra"
+    cells: ClassVar[tuple[int, int]] = (8, 16)
