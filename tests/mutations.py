@@ -1512,9 +1512,9 @@ FIRST = [
         "Of trials with equal scores the last one wins instead of the first.",
     ),
     Mutation(
-        "tasks/search/pruners/median.py",
-        ("    return optuna.pruners.MedianPruner(n_startup_trials=config.startup, n_warmup_steps=config.warmup)\n"),
-        "    return optuna.pruners.MedianPruner(n_warmup_steps=config.warmup)\n",
+        "tasks/search/choosing.py",
+        "        return MedianPruner(n_startup_trials=self.startup, n_warmup_steps=self.warmup)\n",
+        "        return MedianPruner(n_warmup_steps=self.warmup)\n",
         "test_tune_choices.py",
         (
             "tune.pruner.startup other than 5 (the library's default) is ignored: trials are ended earlier "
@@ -1522,9 +1522,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/search/samplers/tpe.py",
-        "            constant_liar=True,\n",
-        "            constant_liar=False,\n",
+        "tasks/search/choosing.py",
+        "                constant_liar=True,\n",
+        "                constant_liar=False,\n",
         "test_tune_choices.py",
         ("With tune.parallel above 1 trials that run at the same time do not keep away from each other's values."),
     ),
@@ -1994,7 +1994,7 @@ FIRST = [
         "With promote.baseline: learned a model that is worse than a simple one becomes champion.",
     ),
     Mutation(
-        "tasks/evaluation/baselines/heads.py",
+        "tasks/evaluation/baselines/kind.py",
         "return estimator.fit(values, truth, sample_weight=weights)",
         "return estimator.fit(values, truth)",
         "test_evaluate_baselines.py::test_train_examples_count_with_their_weights",
@@ -3148,7 +3148,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/config/space.py",
+        "tasks/search/space.py",
         "        return [float(low + number * step) for number in range((high - low) // step + 1)]\n",
         "        return [float(low + number * step) for number in range((high - low) // step)]\n",
         "test_tune_search.py test_tune_parts.py test_config_values.py test_config_rules.py",
@@ -3463,8 +3463,8 @@ THIRD = [
     ),
     Mutation(
         "tasks/search/study.py",
-        "            sampler = make_sampler(self.config.sampler, dict(self.config.space), self.seed, number)\n",
-        "            sampler = make_sampler(self.config.sampler, dict(self.config.space), 0, number)\n",
+        "            sampler = self.config.sampler.sampler(self.config.space, self.seed, number)\n",
+        "            sampler = self.config.sampler.sampler(self.config.space, 0, number)\n",
         "test_tune_search.py test_tune_parts.py test_settings_reach_their_use.py",
         "Tunings with different seeds try the same values.",
     ),
@@ -3865,16 +3865,16 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/search/pruners/hyperband.py",
-        "        min_resource=config.first, max_resource=config.last, reduction_factor=config.factor\n",
-        "        min_resource=config.first, max_resource=config.last\n",
+        "tasks/search/choosing.py",
+        "(min_resource=self.first, max_resource=self.last, reduction_factor=self.factor)\n",
+        "(min_resource=self.first, max_resource=self.last)\n",
         "test_tune_parts.py::test_each_pruner_and_each_sampler_gets_all_of_its_settings",
         "`tune.pruner.factor` of hyperband is ignored: Optuna's 3 is used where the user has set 2 or 4.",
     ),
     Mutation(
-        "tasks/search/samplers/grid.py",
-        '    return GridSampler(grid, derived(seed, "grid"))\n',
-        '    return GridSampler(grid, derived(seed, f"grid/{number}"))\n',
+        "tasks/search/choosing.py",
+        '        return GridSampler(grid, derived(seed, "grid"))\n',
+        '        return GridSampler(grid, derived(seed, f"grid/{number}"))\n',
         "test_tune_search.py test_tune_parts.py test_tune_choices.py",
         (
             "A grid search shuffles its combinations anew for each trial, so that some are tried several"
@@ -3882,9 +3882,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/search/study.py",
-        "    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)\n",
-        "    return FloatDistribution(space.low, space.high, log=space.log)\n",
+        "tasks/search/space.py",
+        "        return FloatDistribution(self.low, self.high, log=self.log, step=self.step)\n",
+        "        return FloatDistribution(self.low, self.high, log=self.log)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
         "The `step` of a range of floats in `tune.space` is ignored: 0.1 to 0.5 by 0.1 gives trials such as 0.2371.",
     ),
@@ -4195,9 +4195,9 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/search/pruners/halving.py",
-        "    return SuccessiveHalvingPruner(min_resource=config.first, reduction_factor=config.factor)\n",
-        "    return SuccessiveHalvingPruner(min_resource=config.first)\n",
+        "tasks/search/choosing.py",
+        "        return SuccessiveHalvingPruner(min_resource=self.first, reduction_factor=self.factor)\n",
+        "        return SuccessiveHalvingPruner(min_resource=self.first)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py",
         (
             "`tune.pruner: {kind: halving, first: 10, factor: 2}` prunes with a factor of 4: three of four"
@@ -4205,7 +4205,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/search/samplers/__init__.py",
+        "tasks/search/choosing.py",
         '    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest()\n',
         "    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
@@ -4348,7 +4348,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/config/tune.py",
+        "tasks/search/config.py",
         (
             "        limits = [self.trials or MOST, *([self.combinations] if self.sampler.exhausts else [])]"
             "\n        return min(limits)\n"
@@ -4499,9 +4499,9 @@ SIXTH = [
         "`millrace gc --days` deletes the files of registered model versions, the champion's included.",
     ),
     Mutation(
-        "tasks/search/samplers/random.py",
-        'derived(seed, f"trial/{number}")',
-        'derived(seed, "trial")',
+        "tasks/search/choosing.py",
+        'RandomSampler(derived(seed, f"trial/{number}"))',
+        'RandomSampler(derived(seed, "trial"))',
         "test_tune_parts.py test_tune_search.py test_tune_choices.py test_settings_reach_their_use.py",
         "All trials of a random search have the same values, so that the search tries one point.",
     ),
@@ -4669,7 +4669,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/guess/predicted.py",
+        "tasks/guess/tags.py",
         "            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))\n",
         "",
         "test_init_tags.py test_init_guesses.py",

@@ -16,7 +16,7 @@ from PIL import Image
 
 from tasks.records.kinds import Typed, kind_of
 from tasks.records.pixels import sums
-from tasks.records.profile import merged, states_of, summary
+from tasks.records.statistics import merged, states_of, summary
 from tasks.sources.features import KEY, KEY_FEATURE, Feature
 
 CLASSES = ("cat", "dog", "owl")

@@ -47,7 +47,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, p
 
     def measure(**train: Any) -> list[Ceiling]:
         ours = Config.model_validate({**PRESET, "train": {**PRESET["train"], **train}})
-        return ceilings.measure(bench, ours, converted, made, root)
+        return ceilings.measure(
+            bench, ours.source, ours.snapshot, ours.model, ours.train, ours.seed, converted, made, root
+        )
 
     return measure
 

@@ -22,12 +22,10 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
-from tasks.evaluation import classification
+from tasks.evaluation import bigrams, classification
 from tasks.evaluation.baselines import comparing, constant, kind
-from tasks.evaluation.baselines import texts as bigrams
 from tasks.evaluation.baselines.arrays import shrunk
-from tasks.evaluation.baselines.heads import SMALLEST, Classes, Labels, Numbers, _iterations
-from tasks.evaluation.baselines.kind import Estimated, evenly
+from tasks.evaluation.baselines.kind import SMALLEST, Classes, Estimated, Labels, Numbers, _iterations, evenly
 from tasks.evaluation.baselines.tables import Tables
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import make_judge

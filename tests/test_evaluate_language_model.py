@@ -21,8 +21,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import TextFilesSource
 from tasks.config.train import TrainConfig
-from tasks.evaluation import slices
-from tasks.evaluation.baselines import texts as bigrams
+from tasks.evaluation import bigrams, slices
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.estimates import PAIRED, SKEWED
 from tasks.evaluation.judging import Probe, compare, make_judge, run_model

@@ -21,7 +21,6 @@ from tasks.guess.columns import guess_columns
 from tasks.guess.examples import image_shape
 from tasks.guess.forms import Form
 from tasks.guess.found import Choices, Columns
-from tasks.guess.predicted import Tagged, tagged
 from tasks.guess.samples import Sample, kind_of_file
 from tasks.guess.splits import (
     FEW_EXAMPLES,
@@ -35,6 +34,7 @@ from tasks.guess.splits import (
     shares_of_text,
 )
 from tasks.guess.tables import few_to_judge, guess_table, weighted, worries_of_classes
+from tasks.guess.tags import Tagged, tagged
 from tasks.sources.hashes import digests, split_numbers
 
 HERE = Path()

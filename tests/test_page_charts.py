@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config.space import FloatRange, SpaceConfig
+from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import PRUNED, Table, Trial
 from tasks.view import curves, data, variants
 from tasks.view import trials as trials_page

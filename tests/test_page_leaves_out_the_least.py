@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.space import FloatRange
+from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, PRUNED, Table, Trial
 from tasks.view import comparison, data, examples, judgement, summary, trials
 from tasks.view import examples as samples

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.space import FloatRange
+from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tasks.view import curves, judgement, results, trials, variants, words
 from tasks.view.comparison import Comparison, some

@@ -23,7 +23,6 @@ from tasks.config.export import ExportConfig
 from tasks.config.load import load
 from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
 from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.intervals import Interval, Value
@@ -38,6 +37,7 @@ from tasks.runner import starting_models as of_methods
 from tasks.runs.runs import Run, opened
 from tasks.search import storage
 from tasks.search import study as studies
+from tasks.search.config import TuneConfig
 from tasks.sources.hashes import split_numbers
 from tasks.training import fit as fitting
 from tasks.training.engines.parameter_server import engine as served

@@ -20,7 +20,7 @@ from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.sources import archives, open_source
-from tasks.sources.files import open_tree
+from tasks.sources.trees import open_tree
 from tests.support.raw_data import pictures, texts
 from tests.support.rows import everything
 

@@ -27,7 +27,7 @@ from tasks.sources.csv import Csv
 from tasks.sources.delimited import Dialect, blocks, first_record
 from tasks.sources.encoding import bytes_entry, examples, framed, integer_entry
 from tasks.sources.features import features_of
-from tasks.sources.files import SETTLED_NS, Hashes, groups, open_tree
+from tasks.sources.files import SETTLED_NS, Hashes, groups
 from tasks.sources.payloads import Payloads
 from tasks.sources.rows import Numbered, selected
 from tasks.sources.streams import (
@@ -45,6 +45,7 @@ from tasks.sources.streams import (
 )
 from tasks.sources.table_files import Part, packed
 from tasks.sources.tfds_schema import kind_of
+from tasks.sources.trees import open_tree
 from tasks.sources.values import column, column_of, columns_of, leaves, names_in, text_of, value
 
 

@@ -20,7 +20,6 @@ from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.load import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import gang as crews
 from tasks.processes import places
@@ -38,6 +37,7 @@ from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
 from tasks.runs.journal import JournalFile, read
 from tasks.search import study as studies
+from tasks.search.config import TuneConfig
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tasks.tracking import prefect_page

@@ -18,7 +18,6 @@ from sqlalchemy import text
 from tasks.artifacts import Artifact, Model, Snapshot
 from tasks.config.compose import Config
 from tasks.config.load import load, validate
-from tasks.config.space import FloatRange
 from tasks.config.task import TASKS
 from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Lost, Refused, UserError
@@ -31,6 +30,7 @@ from tasks.runs.runs import open_trial, trials_of
 from tasks.runs.runs import opened as opened_run
 from tasks.search import study as studies
 from tasks.search.judging import Judge
+from tasks.search.space import FloatRange
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of
 

@@ -154,12 +154,21 @@ def _measured(
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with Crew(logs, threads_of(config)).gang("doctor") as gang:
+        with Crew(logs, threads_of(config.resources)).gang("doctor") as gang:
             ceilings: list[Ceiling] = gang.call(
                 "tasks.training.ceilings:measure",
                 None,
                 Path(temporary) / "doctor.jsonl",
-                (config, records, snapshot, home.store / ".verified"),
+                (
+                    config.source,
+                    config.snapshot,
+                    config.model,
+                    config.train,
+                    config.seed,
+                    records,
+                    snapshot,
+                    home.store / ".verified",
+                ),
                 limits=Limits("--input", 600),
                 on_report=lambda *report: None,
             )

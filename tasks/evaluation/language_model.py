@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.errors import Failed
-from tasks.evaluation.baselines import texts
+from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
@@ -131,9 +131,9 @@ class Judge:
     def baselines(self) -> dict[str, float]:
         """Bits per byte of the files by a bigram model of bytes, and concatenated by gzip -9 and xz -9e."""
         raw = b"".join(self.documents.contents)
-        seen = texts.count(zip(self.documents.before, self.documents.contents, strict=True))
+        seen = bigrams.count(zip(self.documents.before, self.documents.contents, strict=True))
         sizes = {
-            "bigram": texts.bits(seen, self.split.fitted_bigrams()),
+            "bigram": bigrams.bits(seen, self.split.fitted_bigrams()),
             "gzip": 8 * len(gzip.compress(raw, 9, mtime=0)),
             "xz": 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)),
         }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.errors import Failed
-from tasks.evaluation.baselines.texts import Counts, fitted_on
+from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS
 from tasks.reader import Values

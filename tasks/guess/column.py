@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.guess.predicted import is_list_of_texts, is_numeric
+from tasks.guess.tags import is_list_of_texts, is_numeric
 from tasks.reader.formats import MOST_ITEMS, Dates, Format, Lists, Numbers, of_state
 from tasks.reader.values import BLANKS, MISSING
 from tasks.reader.values import NUMBER as DECIMAL

@@ -14,7 +14,8 @@ from tasks.guess import candidates
 from tasks.guess.candidates import IDS, KEYS, MOST_CODES, SPLITS, codes, last_part
 from tasks.guess.column import CATEGORY, FEW_CLASSES, Column, look
 from tasks.guess.found import Columns
-from tasks.guess.predicted import Tagged, outcomes_of, tagged, with_predicted, with_several
+from tasks.guess.predicted import outcomes_of, with_predicted, with_several
+from tasks.guess.tags import Tagged, tagged
 from tasks.records.kinds import category
 from tasks.records.kinds.label import plain_classes
 from tasks.sources.features import KEY

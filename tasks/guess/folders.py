@@ -24,8 +24,8 @@ from tasks.records.assignment import usual
 from tasks.sources import audio_folder
 from tasks.sources.audio_folder import is_sound
 from tasks.sources.features import in_order
-from tasks.sources.files import Tree
 from tasks.sources.image_folder import SUFFIXES, is_image
+from tasks.sources.trees import Tree
 
 IMAGES, SOUNDS = "images", "sounds"
 COMPARABLE = 0.25

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tasks.errors import Refused
-from tasks.guess.predicted import Tagged
 from tasks.guess.splits import Splits
+from tasks.guess.tags import Tagged
 
 
 @dataclass(frozen=True)

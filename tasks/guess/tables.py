@@ -21,9 +21,9 @@ from tasks.guess.column import look
 from tasks.guess.columns import guess_columns
 from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Choices, Columns, Guess
-from tasks.guess.predicted import VOCABULARY
 from tasks.guess.samples import Sample
 from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
+from tasks.guess.tags import VOCABULARY
 from tasks.reader.formats import Dates
 from tasks.records import cells
 from tasks.sources import open_source

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from tasks.config.compose import Config
+from tasks.config.resources import ResourcesConfig
 from tasks.errors import Lost
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -51,9 +51,9 @@ def available_threads() -> int:
     return max(1, min(count for count in allowed if count is not None))
 
 
-def threads_of(config: Config) -> int:
+def threads_of(resources: ResourcesConfig) -> int:
     """Return the number of threads of a compute process: `resources.threads`, or those available."""
-    return config.resources.threads or available_threads()
+    return resources.threads or available_threads()
 
 
 def quota(cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int | None:

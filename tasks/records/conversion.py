@@ -25,8 +25,9 @@ from tasks.records.duplicates import Dropped
 from tasks.records.merging import Merger, Regrouper, Runs, Shard, WrittenShard
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
-from tasks.records.profile import merged, profile, summary
+from tasks.records.profile import profile
 from tasks.records.sorting import NAMED, RUN_VERSION, Run, Sorter
+from tasks.records.statistics import merged, summary
 from tasks.sources import Bad, Piece, Source, name_some, open_source
 from tasks.sources.features import Feature, in_order
 from tasks.store.files import canonical

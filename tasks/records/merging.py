@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tasks.records.arrays import ArrayWriter
 from tasks.records.kinds import kind_of
 from tasks.records.near import ASIDE
-from tasks.records.profile import States, merged, states_of
 from tasks.records.sorting import PLACE, ROW, SPLIT, Run, one_chunk, write_run
+from tasks.records.statistics import States, merged, states_of
 from tasks.sources.encoding import examples, framed
 from tasks.sources.features import Feature
 from tasks.sources.hashes import SPACE, shard_bounds

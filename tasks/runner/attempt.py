@@ -219,7 +219,7 @@ def start_fork_server(home: Home, flow: str, config: Config) -> bool:
     """
     if finished_before(home, flow, config):
         return False
-    for threads in {threads_of(config), threads_of_trials(config, threads_of(config))}:
+    for threads in {threads_of(config.resources), threads_of_trials(config, threads_of(config.resources))}:
         fork_server(threads, home.root / "logs" / "fork-server.log")
     return True
 
@@ -262,7 +262,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
         attempt = None
         try:
             request.run = run
-            attempt = Attempt(run, request.decision_on, signals, threads_of(config), meeting_of(config))
+            attempt = Attempt(run, request.decision_on, signals, threads_of(config.resources), meeting_of(config))
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")

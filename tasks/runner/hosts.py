@@ -37,7 +37,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
         rank=place.rank,
         expects=expectations(config),
         logs=home.root / "logs" / "worker",
-        threads=threads_of(config),
+        threads=threads_of(config.resources),
         find=lambda reference: find(reference, home, place),
         stop=stop,
         say=say,

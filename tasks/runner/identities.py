@@ -20,8 +20,8 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
+from tasks.search.config import TuneConfig
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form

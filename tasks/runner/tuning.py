@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect import Task, task
@@ -17,6 +17,8 @@ from prefect.states import Completed
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config.compose import Config
+from tasks.config.models import ModelConfig
+from tasks.config.train import TrainConfig
 from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runner import identities
@@ -32,7 +34,7 @@ from tasks.search import study as studies
 from tasks.search import table
 from tasks.search.judging import Judge
 from tasks.search.study import Study
-from tasks.search.table import COMPLETE, RUNNING, Table, Trial, Winner
+from tasks.search.table import COMPLETE, RUNNING, Table, Trial
 from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page
@@ -46,6 +48,24 @@ SPENT = "tune/seconds"
 
 CLOSE_SECONDS = 60.0
 """Seconds to send the rest of a trial to MLflow."""
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best trial of a tuning, and the config with its values."""
+
+    trial: Trial
+    config: Config
+
+    @property
+    def model(self) -> ModelConfig:
+        """The architecture."""
+        return self.config.model
+
+    @property
+    def train(self) -> TrainConfig:
+        """The training."""
+        return self.config.train
 
 
 def search(examples: Snapshot, config: Config, train: Train) -> Winner:

@@ -1,61 +1,23 @@
-"""The study of a tuning in Optuna: its space, its trials, and which values are tried next."""
+"""The study of a tuning in Optuna: its trials, and which values are tried next."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from tasks.config.space import Choice, FloatRange, IntRange, SpaceConfig
-from tasks.config.tune import TuneConfig
 from tasks.search import storage as storages
-from tasks.search.pruners import make_pruner
-from tasks.search.samplers import make_sampler
+from tasks.search.config import TuneConfig
+from tasks.search.space import decoded, distributions
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
-
-
-def of_float(space: FloatRange) -> FloatDistribution:
-    """Return the distribution of a range."""
-    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
-
-
-def of_int(space: IntRange) -> IntDistribution:
-    """Return the distribution of a range of integers."""
-    return IntDistribution(space.low, space.high, log=space.log, step=space.step)
-
-
-def of_choice(space: Choice) -> CategoricalDistribution:
-    """Return the distribution of a choice."""
-    return CategoricalDistribution(encoded(space, space.values))
-
-
-DISTRIBUTIONS: dict[str, Callable[[Any], BaseDistribution]] = {"float": of_float, "int": of_int, "choice": of_choice}
-"""The function of each kind."""
-
-
-def distributions(space: Mapping[str, SpaceConfig]) -> dict[str, BaseDistribution]:
-    """Return Optuna's distributions by key, sorted: random numbers are drawn in this order."""
-    return {key: DISTRIBUTIONS[space[key].kind](space[key]) for key in sorted(space)}
-
-
-def encoded(space: SpaceConfig, values: Sequence[Any]) -> list[Any]:
-    """Return values as Optuna stores them; keys are sorted, as in the digest of the study."""
-    return [json.dumps(value, sort_keys=True) for value in values] if isinstance(space, Choice) else list(values)
-
-
-def decoded(space: Mapping[str, SpaceConfig], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a trial's values from those that Optuna stores, by key."""
-    return {key: json.loads(params[key]) if isinstance(space[key], Choice) else params[key] for key in sorted(params)}
 
 
 STATES = {
@@ -76,7 +38,7 @@ class Study:
     ) -> None:
         self.config, self.direction, self.seed = config, direction, seed
         self._storage, self._mutex = storage, threading.RLock()
-        self._study = optuna.load_study(study_name=name, storage=storage, pruner=make_pruner(config.pruner))
+        self._study = optuna.load_study(study_name=name, storage=storage, pruner=config.pruner.pruner())
         self._id = storage.get_study_id_from_name(name)
 
     @property
@@ -96,7 +58,7 @@ class Study:
         """Choose the values of the next trial, and store it."""
         with self._mutex:
             number = self.count
-            sampler = make_sampler(self.config.sampler, dict(self.config.space), self.seed, number)
+            sampler = self.config.sampler.sampler(self.config.space, self.seed, number)
             memory = optuna.create_study(direction=self.direction, sampler=sampler)
             memory.add_trials(self._frozen())
             memory.ask(distributions(self.config.space))

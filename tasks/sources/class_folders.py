@@ -13,8 +13,9 @@ from tasks.config.sources import AudioFolderSource, ImageFolderSource
 from tasks.errors import Refused
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature, in_order
-from tasks.sources.files import groups, open_tree
+from tasks.sources.files import groups
 from tasks.sources.rows import hashes_of
+from tasks.sources.trees import open_tree
 
 PIECE_BYTES, PIECE_FILES = 4 << 20, 512
 """Limits of a piece: most of the time is decoding, which the processes share."""

@@ -10,15 +10,14 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import IO, Protocol, TypeVar
+from typing import IO, TypeVar
 
 from tasks.errors import Failed, Refused
 from tasks.sources import Piece
-from tasks.sources.archives import Archive, archive_above
 from tasks.store.files import StatKey, canonical, stat_of, write
 
 Read = TypeVar("Read")
@@ -249,58 +248,3 @@ def _is_regular(entry: os.DirEntry[str], path: str) -> bool:
         raise Refused(
             "source.path", f"{path}: {error.strerror}", rule, "fix it, or name it in source.exclude"
         ) from None
-
-
-class Tree(Protocol):
-    """Files by their paths below a root, `/` between the parts; picklable, or inherited by forked processes."""
-
-    def find(self, glob: str, exclude: Iterable[str], accept: Callable[[str], bool] = ...) -> list[str]:
-        """Return the sorted paths that match, without names in `exclude` at any depth.
-
-        Args:
-            accept: whether a file is wanted, by the last part of its path.
-
-        Raises:
-            Refused: nothing matches, or what matches cannot be read.
-        """
-        ...
-
-    def of(self, paths: list[str]) -> list[str]:
-        """Return the SHA-256 of each file's content; raises `Failed` where one cannot be read."""
-        ...
-
-    def size(self, paths: list[str]) -> int:
-        """Return the total bytes of the files."""
-        ...
-
-    def sizes(self, paths: list[str]) -> list[int]:
-        """Return the bytes of each file."""
-        ...
-
-    def newest(self, paths: list[str]) -> float:
-        """Return the latest modification time, in seconds since 1970."""
-        ...
-
-    def head(self, path: str, size: int) -> bytes:
-        """Return the first `size` bytes of a file, or all that there are, unchecked."""
-        ...
-
-    def read(self, path: str, sha256: str) -> bytes:
-        """Return a file's content; raises `Failed` where its hash is another."""
-        ...
-
-    def stream(self, path: str, sha256: str) -> AbstractContextManager[IO[bytes]]:
-        """Open a file to be read in order; raises `Failed` at the end where its hash is another."""
-        ...
-
-
-def open_tree(path: Path, memory: Path | None) -> Tree:
-    """Open a folder, an archive (.zip, .tar), or a folder within an archive (`photos.zip/train`).
-
-    Raises:
-        Refused: an archive cannot be read in place, or a name in it leads out of it.
-    """
-    archive = archive_above(path)
-    if archive is None:
-        return Hashes(path, memory)
-    return Archive(archive, path.relative_to(archive).as_posix().removeprefix("."), memory)

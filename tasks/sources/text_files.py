@@ -12,8 +12,9 @@ from tasks.config.sources import TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
 from tasks.sources.features import Feature, in_order
-from tasks.sources.files import groups, open_tree
+from tasks.sources.files import groups
 from tasks.sources.rows import hashes_of
+from tasks.sources.trees import open_tree
 
 STDLIB = "stdlib:"
 PIECE_FILES = 4096

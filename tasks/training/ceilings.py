@@ -14,7 +14,9 @@ import numpy as np
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.augment import AugmentConfig
-from tasks.config.compose import Config
+from tasks.config.models import ModelConfig
+from tasks.config.snapshot import SnapshotConfig
+from tasks.config.sources import SourceConfig
 from tasks.config.strategy import OneDevice
 from tasks.config.train import Precision, TrainConfig
 from tasks.environment import hardware
@@ -114,24 +116,34 @@ class Ceiling:
     """What makes it faster, where that was measured or is certain."""
 
 
-def measure(bench: Workbench, config: Config, records: Records, snapshot: Snapshot, memory: Path) -> list[Ceiling]:
+def measure(
+    bench: Workbench,
+    source: SourceConfig,
+    layout: SnapshotConfig,
+    model: ModelConfig,
+    config: TrainConfig,
+    seed: int,
+    records: Records,
+    snapshot: Snapshot,
+    memory: Path,
+) -> list[Ceiling]:
     """Return the ceilings of a preset, in the order of the data's way.
 
     Args:
         memory: a folder for a cache of the content hashes of the source.
     """
-    train = _on_one_device(config.train)
+    train = _on_one_device(config)
     reader = open_snapshot(snapshot.path)
-    batches = _batches(reader, train, config.seed, train.order)
-    other = _batches(reader, train, config.seed, "blocks" if train.order == "shuffled" else "shuffled")
+    batches = _batches(reader, train, seed, train.order)
+    other = _batches(reader, train, seed, "blocks" if train.order == "shuffled" else "shuffled")
     return [
-        _source(config, memory, bench.threads),
-        _transform(config, records, snapshot),
+        _source(source, memory, bench.threads),
+        _transform(layout, records, snapshot),
         _read(batches, other, train.order),
         _batch(batches),
-        *([_augment(reader, batches, train.augment, config.seed)] if train.augment else []),
+        *([_augment(reader, batches, train.augment, seed)] if train.augment else []),
         _transfer(batches),
-        _step(reader, config, train, batches.share),
+        _step(reader, model, train, seed, batches.share),
     ]
 
 
@@ -165,8 +177,8 @@ def rate_of(begin: Callable[[], Iterator[int]]) -> float:
     return rate(lambda _: next(counts))
 
 
-def _source(config: Config, memory: Path, threads: int) -> Ceiling:
-    source = open_source(config.source, memory)
+def _source(config: SourceConfig, memory: Path, threads: int) -> Ceiling:
+    source = open_source(config, memory)
     source.fingerprint()
     pieces = source.pieces()
     found = rate_of(lambda: (len(rows.keys) for piece in pieces for rows in source.read(piece)))
@@ -175,9 +187,9 @@ def _source(config: Config, memory: Path, threads: int) -> Ceiling:
     return Ceiling("source", found, "rows of the source, read by one process", several if len(pieces) > 1 else alone)
 
 
-def _transform(config: Config, records: Records, snapshot: Snapshot) -> Ceiling:
+def _transform(layout: SnapshotConfig, records: Records, snapshot: Snapshot) -> Ceiling:
     reader = RecordsReader(records.path)
-    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, config.snapshot))
+    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, layout))
     advice = "it is shared by the threads of the machine (resources.threads), and done once"
     return Ceiling("transform", found, "records, decoded and transformed by one thread", advice)
 
@@ -248,10 +260,10 @@ def _transfer(batches: BatchReader) -> Ceiling:
     return Ceiling("transfer", ours, f"batches to tensors on {device.rpartition('device:')[2]}", advice)
 
 
-def _step(reader: SnapshotReader, config: Config, train: TrainConfig, batch_size: int) -> Ceiling:
+def _step(reader: SnapshotReader, model: ModelConfig, train: TrainConfig, seed: int, batch_size: int) -> Ceiling:
     """Measure steps of the real engine; its waits for input are not counted."""
     plan = make_plan(train, reader.counts["train"], ())
-    engine = engines.build(train, config.model, reader, plan, config.seed, Cluster(0, ("127.0.0.1:0",)))
+    engine = engines.build(train, model, reader, plan, seed, Cluster(0, ("127.0.0.1:0",)))
     try:
         engine.seek(0)
         step, examples, seconds, calls = 0, 0, 0.0, 0
@@ -267,4 +279,4 @@ def _step(reader: SnapshotReader, config: Config, train: TrainConfig, batch_size
     finally:
         engine.close()
     advice = "the input is no limit: a faster device, or a smaller model, is"
-    return Ceiling("step", examples / seconds, f"steps of the model, {config.model.kind}, on one device", advice)
+    return Ceiling("step", examples / seconds, f"steps of the model, {model.kind}, on one device", advice)

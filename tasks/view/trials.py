@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from tasks.config.space import SpaceConfig
+from tasks.search.space import SpaceConfig
 from tasks.search.table import COMPLETE, Table, Trial
 from tasks.view.curves import Curve, draw
 from tasks.view.facts import Facts

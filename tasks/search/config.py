@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tasks.config.base import BY_KIND, NOT_IDENTITY, PATTERNS, Conflict, Section
+from tasks.config.base import NOT_IDENTITY, PATTERNS, Conflict, Section
 from tasks.config.notify import Secret
-from tasks.config.space import SpaceConfig
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
+from tasks.search.choosing import MedianPruner, PrunerConfig, SamplerConfig, TpeSampler
+from tasks.search.space import SpaceConfig
 
 KEY = r"^[a-z]\w*(\.\w+)*$"
 PATTERNS[KEY] = "must be a key of the config, such as train.learning_rate"
@@ -20,122 +21,6 @@ Key = Annotated[str, StringConstraints(pattern=KEY)]
 
 MOST = 10_000
 """Trials of a study, at most."""
-
-
-class Sampler(Section):
-    """What all samplers have."""
-
-    exhausts: ClassVar[bool] = False
-    """Whether it has a last trial."""
-
-
-class TpeSampler(Sampler):
-    """Tree-structured Parzen estimator (Bergstra et al. 2011): values like those of the best trials so far."""
-
-    kind: Literal["tpe"] = "tpe"
-    """How the values of a trial are chosen."""
-
-    startup: Annotated[int, Field(ge=1)] = 10
-    """Trials with random values before it begins."""
-
-    multivariate: bool = False
-    """Whether values are chosen together instead of key by key."""
-
-
-class RandomSampler(Sampler):
-    """Random values."""
-
-    kind: Literal["random"] = "random"
-    """How the values of a trial are chosen."""
-
-
-class GridSampler(Sampler):
-    """Every combination of the values, once each, in random order."""
-
-    exhausts: ClassVar[bool] = True
-
-    kind: Literal["grid"] = "grid"
-    """How the values of a trial are chosen."""
-
-
-SamplerConfig = Annotated[TpeSampler | RandomSampler | GridSampler, BY_KIND]
-
-
-class Pruner(Section):
-    """What all pruners have."""
-
-    begins: ClassVar[str | None] = None
-    """The setting with the step from which on trials end early."""
-
-    def fit_steps(self, steps: int) -> None:
-        """Raise `Conflict` where it would end none of the trials of so many steps."""
-        if self.begins is not None and (first := getattr(self, self.begins)) >= steps:
-            rule = f"a training ends before it, after {steps} steps"
-            raise Conflict(self.begins, first, rule, "lower it, raise train.steps, or use kind none")
-
-
-class NoPruner(Pruner):
-    """Every trial trains to its end."""
-
-    kind: Literal["none"] = "none"
-    """Which trials end early."""
-
-
-class MedianPruner(Pruner):
-    """A trial ends whose best score so far is worse than the median of the earlier trials at the same step."""
-
-    begins: ClassVar[str | None] = "warmup"
-
-    kind: Literal["median"] = "median"
-    """Which trials end early."""
-
-    startup: Annotated[int, Field(ge=0)] = 5
-    """Trials that train to their end before it begins."""
-
-    warmup: Annotated[int, Field(ge=0)] = 0
-    """Steps of a training before which it does not end."""
-
-
-class HalvingPruner(Pruner):
-    """Asynchronous successive halving (ASHA, Li et al. 2018): at each rung the best share of the trials goes on."""
-
-    begins: ClassVar[str | None] = "first"
-
-    kind: Literal["halving"] = "halving"
-    """Which trials end early."""
-
-    first: Annotated[int, Field(ge=1)]
-    """The step of the first rung; an evaluation at or after it decides."""
-
-    factor: Annotated[int, Field(ge=2)] = 4
-    """One of so many trials goes on from a rung, and the next rung is at so many times its step."""
-
-
-class HyperbandPruner(Pruner):
-    """Hyperband (Li et al. 2017): successive halving with several first rungs."""
-
-    begins: ClassVar[str | None] = "first"
-
-    kind: Literal["hyperband"] = "hyperband"
-    """Which trials end early."""
-
-    first: Annotated[int, Field(ge=1)]
-    """The step of the earliest rung."""
-
-    last: Annotated[int, Field(ge=1)]
-    """The steps of a whole training."""
-
-    factor: Annotated[int, Field(ge=2)] = 3
-    """One of so many trials goes on from a rung, and the next rung is at so many times its step."""
-
-    @model_validator(mode="after")
-    def rungs_ascend(self) -> HyperbandPruner:
-        if self.first >= self.last:
-            raise Conflict("first", self.first, f"must be below last = {self.last}", "exchange or change them")
-        return self
-
-
-PrunerConfig = Annotated[NoPruner | MedianPruner | HalvingPruner | HyperbandPruner, BY_KIND]
 
 
 class TuneConfig(Section):

@@ -1,14 +1,19 @@
-"""What a tuning may set a key of the config to: a range of numbers, or one of some values."""
+"""What a tuning may set a key of the config to: a range of numbers, or one of some values, and how Optuna stores it."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+from tasks.config.base import LISTED, Conflict, Section, any_of
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 
 def exact(number: float) -> Fraction:
@@ -16,7 +21,40 @@ def exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-class Range(Section):
+class Space(Section):
+    """The values that a trial may set a key to."""
+
+    if TYPE_CHECKING:
+        kind: str
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that the key must take for the space to be one of its; the labels of an axis."""
+        raise NotImplementedError
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order; None where they are not finite in number."""
+        raise NotImplementedError
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        raise NotImplementedError
+
+    def distribution(self) -> BaseDistribution:
+        """Return it as Optuna has it."""
+        raise NotImplementedError
+
+    def encoded(self, values: Sequence[Any]) -> list[Any]:
+        """Return values as Optuna stores them."""
+        return list(values)
+
+    def decoded(self, value: Any) -> Any:
+        """Return a value from what Optuna stores."""
+        return value
+
+
+class Range(Space):
     """What both ranges have."""
 
     def place_of(self, value: float, low: float, high: float, log: bool) -> float:
@@ -84,6 +122,11 @@ class FloatRange(Range):
         low, high, step = map(exact, (self.low, self.high, self.step))
         return [float(low + number * step) for number in range((high - low) // step + 1)]
 
+    def distribution(self) -> BaseDistribution:
+        from optuna.distributions import FloatDistribution
+
+        return FloatDistribution(self.low, self.high, log=self.log, step=self.step)
+
 
 class IntRange(Range):
     """Integers from `low` to `high`."""
@@ -124,8 +167,13 @@ class IntRange(Range):
         """All values in order."""
         return list(range(self.low, self.high + 1, self.step))
 
+    def distribution(self) -> BaseDistribution:
+        from optuna.distributions import IntDistribution
 
-class Choice(Section):
+        return IntDistribution(self.low, self.high, log=self.log, step=self.step)
+
+
+class Choice(Space):
     """One of some values."""
 
     kind: Literal["choice"] = "choice"
@@ -148,6 +196,31 @@ class Choice(Section):
         """All values in order."""
         return list(self.values)
 
+    def distribution(self) -> BaseDistribution:
+        from optuna.distributions import CategoricalDistribution
 
-SpaceConfig = Annotated[FloatRange | IntRange | Choice, BY_KIND]
+        return CategoricalDistribution(self.encoded(self.values))
+
+    def encoded(self, values: Sequence[Any]) -> list[Any]:
+        """Return JSON texts, as Optuna stores no lists; keys are sorted, as in the digest of the study."""
+        return [json.dumps(value, sort_keys=True) for value in values]
+
+    def decoded(self, value: Any) -> Any:
+        return json.loads(value)
+
+
+if TYPE_CHECKING:
+    SpaceConfig = Space
+else:
+    SpaceConfig = any_of(Space)
 """What a key may be set to."""
+
+
+def distributions(space: Mapping[str, Space]) -> dict[str, BaseDistribution]:
+    """Return Optuna's distributions by key, sorted: random numbers are drawn in this order."""
+    return {key: space[key].distribution() for key in sorted(space)}
+
+
+def decoded(space: Mapping[str, Space], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a trial's values from those that Optuna stores, by key."""
+    return {key: space[key].decoded(params[key]) for key in sorted(params)}
