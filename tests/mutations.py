@@ -792,7 +792,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/view/words.py",
+        "tasks/view/numbers.py",
         "'gains' if loss < 0 else 'loses'",
         "'gains' if loss > 0 else 'loses'",
         "test_display_words.py::test_numbers",
@@ -1789,7 +1789,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/seeds.py",
+        "tasks/training/choosing.py",
         '"steps": max(steps)}',
         '"steps": min(steps)}',
         "test_train_seeds.py::test_the_average_is_taken_where_it_is_better",
@@ -2316,7 +2316,7 @@ FIRST = [
         "Augmentations of a kind, and all of a list, draw the same numbers.",
     ),
     Mutation(
-        "tasks/training/seeds.py",
+        "tasks/training/choosing.py",
         "(sums[path] / len(trained)).astype",
         "(sums[path] / 2).astype",
         "test_train_seeds.py::test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first",
@@ -2872,7 +2872,7 @@ SECOND = [
         "Files of a damaged zip archive are read as good data.",
     ),
     Mutation(
-        "tasks/training/seeds.py",
+        "tasks/training/choosing.py",
         '    value = scores[f"validation/{metric}"]\n',
         '    value = scores[f"test/{metric}"]\n',
         "test_train_seeds.py",
@@ -3455,7 +3455,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/tracking/runs.py",
+        "tasks/tracking/tracked.py",
         '        if row["conclusive"] and name != LITERT  # that file itself\n',
         "        if name != LITERT  # that file itself\n",
         "test_page_tracks_what_compares.py",

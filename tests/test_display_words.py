@@ -12,19 +12,9 @@ import pytest
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
 from tasks.view.evaluation import chance
 from tasks.view.examples import Texts
+from tasks.view.numbers import change, figure, kilobytes, seconds
 from tasks.view.variants import lines
-from tasks.view.words import (
-    change,
-    describe,
-    figure,
-    interval,
-    kilobytes,
-    score,
-    seconds,
-    size_of_float,
-    span,
-    state_message,
-)
+from tasks.view.words import describe, interval, score, size_of_float, span, state_message
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tasks.view import curves, judgement, results, trials, variants, words
 from tasks.view.comparison import Comparison, some
 from tasks.view.data import histogram
+from tasks.view.numbers import change, figure, kilobytes, seconds
 from tasks.view.results import Row
 from tasks.view.terminal import figures_in_words
 from tasks.view.variants import _slices, _took
 from tasks.view.variants import row as variant_row
-from tasks.view.words import change, figure, kilobytes, seconds
 from tests.support.stand_ins import contributions
 
 TRIAL = Trial(0, COMPLETE, {"rate": 0.1}, 0.5, 10, 1.0, None, False, None)

@@ -16,7 +16,8 @@ from tasks.errors import Failed
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs, opened
 from tasks.view import curves, run_page
-from tasks.view.words import figure, raw_input, score, seconds, span
+from tasks.view.numbers import figure, seconds
+from tasks.view.words import raw_input, score, span
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import ROOT, CommandHome
 from tests.support.pages import Loads

@@ -31,12 +31,13 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import resolve_run
-from tasks.training import seeds as choosing
+from tasks.training import choosing
+from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit, fit_named
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
-from tasks.training.seeds import Choice, choice_of, choose, mean_of, name_of, rank, seed_of
+from tasks.training.seeds import Choice, choice_of, name_of, seed_of
 from tasks.view import comparison
 from tasks.view.comparison import Comparison
 from tasks.view.examples import samples

@@ -12,7 +12,7 @@ from flows.reply import AsJson, replying
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
 from tasks.view import terminal
-from tasks.view.words import kilobytes
+from tasks.view.numbers import kilobytes
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a folder in it.")]
 

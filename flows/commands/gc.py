@@ -11,7 +11,7 @@ from flows.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.runs.home import find_home
 from tasks.view import terminal
-from tasks.view.words import kilobytes
+from tasks.view.numbers import kilobytes
 
 Days = Annotated[
     int | None, typer.Option("--days", min=1, help="Also delete older history: files of MLflow runs, runs in Prefect.")

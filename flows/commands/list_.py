@@ -14,7 +14,7 @@ from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs
 from tasks.store.store import Store
-from tasks.view.words import kilobytes
+from tasks.view.numbers import kilobytes
 
 Row = dict[str, Any]
 

@@ -17,7 +17,7 @@ from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
-from tasks.view.words import kilobytes, seconds
+from tasks.view.numbers import kilobytes, seconds
 
 if TYPE_CHECKING:
     from tasks.training.seeds import Choice

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
@@ -102,7 +104,7 @@ def any_of(family: type[Section]) -> Any:
 
     It has the kinds that are defined by then: it stands below the last of them.
     """
-    return Annotated[tuple(kinds_of(family).values()), BY_KIND]  # noqa: UP007: of a tuple
+    return Annotated[reduce(or_, kinds_of(family).values()), BY_KIND]
 
 
 class NotIdentity:

@@ -109,7 +109,7 @@ class SnapshotSplit(Split):
 
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Return columns of the records behind the examples: of each row its (first) record, of texts the files."""
-        from tasks.records.reading import frame_of
+        from tasks.records.tables import frame_of
 
         tables = self._records.tables(self.name, list(names))
         frame = pl.concat(frame_of(table, self._records.features) for table in tables)
@@ -176,7 +176,7 @@ def groups_of(records: RecordsReader, split: str) -> list[Any] | None:
     [name, *_] = [*of_role(records.features, "group"), ""]
     if not name:
         return None
-    from tasks.records.reading import frame_of  # imports TensorFlow, which the process of a flow does without
+    from tasks.records.tables import frame_of  # imports TensorFlow, which the process of a flow does without
 
     tables = records.tables(split, [name])
     return [group for table in tables for group in frame_of(table, records.features)[name].to_list()]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from tasks.draws import Rows
@@ -23,12 +22,14 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-Gather = Callable[[tf.Tensor], tf.Tensor]
+Gather = Callable[["tf.Tensor"], "tf.Tensor"]
 """From rows, int64 of any shape, to their values [*rows.shape, ...]."""
 
 
 def tensor_of(array: Array) -> Gather:
     """Return a function that gathers rows of the array, which stays memory-mapped: pages are read on use."""
+    import tensorflow as tf
+
     if not isinstance(array, Shards):
         whole = _mapped(array)
         return lambda rows: tf.gather(whole, rows)
@@ -49,6 +50,8 @@ def tensor_of(array: Array) -> Gather:
 
 def _mapped(array: np.memmap) -> tf.Tensor:
     """Return a memory map as a tensor, without a copy; DLPack needs a writable array, so the map is copy-on-write."""
+    import tensorflow as tf
+
     assert array.filename is not None
     private: np.memmap = np.memmap(array.filename, array.dtype, "c", array.offset, array.shape)
     return tf.experimental.dlpack.from_dlpack(private.__dlpack__())
@@ -120,8 +123,6 @@ class SnapshotReader:
             Refused: the split does not exist, or the batch size does not divide by the number of replicas.
         """
         import tensorflow as tf
-
-        # moved
 
         options = {"seed": seed, "order": order, "replica": replica, "replicas": replicas}
         reader = self.reader(split, batch_size, **options)

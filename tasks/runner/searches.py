@@ -18,7 +18,7 @@ from tasks.runs.judgement import SEARCH as FILE
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.view import terminal
-from tasks.view.words import kilobytes
+from tasks.view.numbers import kilobytes
 
 if TYPE_CHECKING:
     from tasks.compression.searching import Space

@@ -18,7 +18,7 @@ from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
-from tasks.tracking import runs
+from tasks.tracking import tracked
 from tasks.view import terminal
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Shipper:
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         """Send the metrics of an artifact through the journal, and its digest and lineage."""
         primary = self.run.config.evaluate.primary_of(self.run.config.model.task)[0]
-        self.metrics(runs.of_stage(primary, stage, artifact, seconds, cached))
+        self.metrics(tracked.of_stage(primary, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
@@ -135,7 +135,7 @@ class Shipper:
 
     def end(self, pages: list[tuple[Path, str]], description: str) -> None:
         """Send measurements, files for the artifact viewer, description and status of the run."""
-        self.metrics(runs.of_measurements(self.run.measurements()))
+        self.metrics(tracked.of_measurements(self.run.measurements()))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs

@@ -14,8 +14,8 @@ from tasks.runs.runs import Run
 from tasks.view import curves, results, run_page, seeds
 from tasks.view import data as of_records
 from tasks.view.facts import Facts
+from tasks.view.numbers import figure
 from tasks.view.results import Examples, Pair, Row
-from tasks.view.words import figure
 
 MOST = 20
 """Lines of a section that the text shows, at most; the page and `--json` have all."""

@@ -9,8 +9,8 @@ from typing import Any
 from tasks.artifacts import Artifact
 from tasks.evaluation import sureness
 from tasks.view.facts import Facts
+from tasks.view.numbers import seconds
 from tasks.view.sections import measurements
-from tasks.view.words import seconds
 
 SPLIT = "test"
 

@@ -18,7 +18,8 @@ from tasks.runs.runs import Run, find_runs
 from tasks.search.table import Table
 from tasks.search.table import read as read_table
 from tasks.training.seeds import Choice, choice_of
-from tasks.view.words import baselines, describe, describe_search, kilobytes, noun, one, score
+from tasks.view.numbers import kilobytes
+from tasks.view.words import baselines, describe, describe_search, noun, one, score
 
 STAGES = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
 """In the order of the DAG, which the JSON object in run.json does not keep."""

@@ -20,7 +20,8 @@ from tasks.evaluation import MIN_EXAMPLES, paired, too_few
 from tasks.evaluation.units import count as units_of
 from tasks.records.reading import RecordsReader
 from tasks.view.facts import Facts
-from tasks.view.words import figure, interval, kilobytes
+from tasks.view.numbers import figure, kilobytes
+from tasks.view.words import interval
 
 SPLITS = ("test", "validation")
 

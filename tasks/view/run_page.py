@@ -15,8 +15,9 @@ from tasks.search import table
 from tasks.store.files import write
 from tasks.view import data, evaluation, examples, judgement, sections, seeds, trials, variants
 from tasks.view.facts import Facts
+from tasks.view.numbers import seconds
 from tasks.view.summary import describe_run
-from tasks.view.words import one, seconds
+from tasks.view.words import one
 
 
 def page(template: str, **values: Any) -> str:

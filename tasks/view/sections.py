@@ -12,7 +12,7 @@ import yaml
 from tasks.artifacts import Artifact, Model
 from tasks.view import seeds
 from tasks.view.facts import Facts
-from tasks.view.words import kilobytes, seconds
+from tasks.view.numbers import kilobytes, seconds
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
 

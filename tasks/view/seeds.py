@@ -12,7 +12,8 @@ from tasks.runs.journal import FILE as JOURNAL
 from tasks.training.seeds import AVERAGE, OVER_SEEDS, SPLITS, Choice
 from tasks.view import curves
 from tasks.view.facts import Facts
-from tasks.view.words import figure, span
+from tasks.view.numbers import figure
+from tasks.view.words import span
 
 
 def summary(choice: Choice) -> list[str]:

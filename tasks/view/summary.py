@@ -14,7 +14,8 @@ from tasks.training.board import written_in
 from tasks.view import seeds, variants
 from tasks.view.evaluation import beside_simple_model
 from tasks.view.facts import Facts
-from tasks.view.words import raw_input, seconds
+from tasks.view.numbers import seconds
+from tasks.view.words import raw_input
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
 

@@ -19,7 +19,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from tasks.view.words import seconds
+from tasks.view.numbers import seconds
 
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""

@@ -10,7 +10,8 @@ from tasks.search.space import SpaceConfig
 from tasks.search.table import COMPLETE, Table, Trial
 from tasks.view.curves import Curve, draw
 from tasks.view.facts import Facts
-from tasks.view.words import figure, plain, seconds
+from tasks.view.numbers import figure, seconds
+from tasks.view.words import plain
 
 MOST = 200
 """Trials that the table and the parallel coordinates show, at most: the best ones."""

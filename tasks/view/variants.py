@@ -12,8 +12,9 @@ from tasks.runs import judgement
 from tasks.runs.judgement import place, words
 from tasks.view.curves import linear_ticks
 from tasks.view.facts import Facts
+from tasks.view.numbers import change, figure, kilobytes
 from tasks.view.sections import measurements
-from tasks.view.words import change, figure, kilobytes, size_of_float, span
+from tasks.view.words import size_of_float, span
 
 
 def lines(variants: Sequence[Artifact], judgement: Mapping[str, Any], metric: str) -> Iterator[str]:
