@@ -176,7 +176,7 @@ def test_a_step_is_measured_without_its_compilation_and_its_waits(monkeypatch: p
     reader: Any = SimpleNamespace(counts={"train": 1000})
     config: Any = SimpleNamespace(model=SimpleNamespace(kind="mlp"), seed=1)
     train = Config.model_validate(PRESET).train.model_copy(update={"steps": 1_000_000, "epochs": None})
-    made = ceilings._step(reader, config, train, 8)
+    made = ceilings._step(reader, config.model, train, config.seed, 8)
     assert made.part == "step" and made.rate == pytest.approx(8 / 0.4)
     assert calls[0] == ("seek", 0) and calls[-1] == "closed" and len(calls) >= 2 + 3
 

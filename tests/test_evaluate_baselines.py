@@ -23,7 +23,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
 from tasks.evaluation import bigrams, classification
-from tasks.evaluation.baselines import comparing, constant, kind
+from tasks.evaluation.baselines import comparing, constant, kind, learned
 from tasks.evaluation.baselines.arrays import shrunk
 from tasks.evaluation.baselines.kind import SMALLEST, Classes, Estimated, Labels, Numbers, _iterations, evenly
 from tasks.evaluation.baselines.tables import Tables
@@ -85,7 +85,7 @@ def make(tf: Any, tmp_path: Path, workbench_at: Any, publish: Any) -> Make:
 def compared(task: str, made: tuple[Path, Path]) -> tuple[Any, dict[str, Any]]:
     """The learned baseline, and the fields of a report in which a constant answer is the model."""
     split = SnapshotSplit(*made, "test")
-    simple, judge = kind(task, *made), make_judge(task, split, CONFIG)
+    simple, judge = learned(task, *made), make_judge(task, split, CONFIG)
     assert simple is not None
     zeros = np.zeros((len(judge.inputs), judge.outputs), np.float32)
     if task == "tagging":
@@ -152,7 +152,7 @@ def test_its_outputs_are_the_same_again_and_with_any_number_of_threads(
     for threads, block in ((1, 4096), (2, 7)):
         monkeypatch.setattr(kind, "BLOCK", block)
         with threadpool_limits(threads):
-            simple = kind("classification", *made)
+            simple = learned("classification", *made)
             assert isinstance(simple, Estimated)
             found.append(simple.outputs(split))
     assert (found[0] == found[1]).all() and found[0].dtype == np.float32

@@ -17,8 +17,7 @@ from tasks.config.schedule import Constant
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
-from tasks.processes.gang import Crew, Limits
-from tasks.processes.network import HeldPort
+from tasks.processes.gang import Crew, HeldPort, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept

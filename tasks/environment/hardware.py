@@ -1,4 +1,12 @@
-"""The accelerators and the memory that a process finds on its machine."""
+"""The accelerators and the memory that a process finds on its machine.
+
+A GPU's threads add up in the order in which they come to it; TensorFlow has other operations, which give the same bits
+each time and are slower (`tf.config.experimental.enable_op_determinism`). TensorFloat-32 rounds the factors of float32
+products to 10 bits of mantissa; TensorFlow has it on, and so is it here. TensorFlow is imported on use.
+
+The allocators of glibc and of Arrow keep what is freed for later, the more, the longer a process runs, so that a large
+source would need more memory than a small one (docs/decisions.md, 2026-11-25).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""A process of Millrace's own: its interpreter, garbage collection, signals, output, proxies and log."""
+"""A process of Millrace's own: its interpreter, garbage collection, signals, output, proxies and log.
+
+Neither the working directory nor `PYTHONPATH` is on their import path: a `json.py` in a folder of data would be
+executed.
+
+What is imported stays, and a collection searches all of it, so that imports take longer with Python's defaults
+(docs/decisions.md, 2026-11-23).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Calibration of a classifier, and the temperature that is fitted on the validation split."""
+"""Calibration of a classifier, and the temperature that is fitted on the validation split.
+
+The expected calibration error is a sum of absolute values, which noise can only increase: it is above 0 for a
+perfectly calibrated model, and resampling adds noise once more, so that its percentiles contain neither the value nor
+the truth. It therefore has no interval; a test gives the probability that a calibrated model with the same
+confidences has an error at least as large.
+
+Guo et al., "On calibration of modern neural networks" (arXiv 1706.04599). The prediction of a class stays the same.
+"""
 
 from __future__ import annotations
 

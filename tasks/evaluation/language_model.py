@@ -1,4 +1,7 @@
-"""Language models: the loss of tokens, in bits a byte, and texts that are sampled with a fixed seed."""
+"""Language models: the loss of tokens, in bits a byte, and texts that are sampled with a fixed seed.
+
+Bits per byte do not depend on the tokenizer and can be compared with compressors on the same bytes.
+"""
 
 from __future__ import annotations
 

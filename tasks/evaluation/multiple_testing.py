@@ -1,4 +1,13 @@
-"""Several tests at once, and tests of non-inferiority."""
+"""Several tests at once, and tests of non-inferiority.
+
+Westfall and Young, Resampling-Based Multiple Testing (1993): the largest statistic of all tests is drawn again and
+again where nothing differs, so that what the tests share counts, as overlapping slices do. Where examples are
+independent, their values are permuted (exact where values do not depend on the slices). Where several examples are of
+one unit, so are the values within each unit, and what the units have in common between the units.
+
+The hypothesis is that it is not; a small p-value speaks for a pass (non-inferiority). The p-values and the bounds that
+are printed are those of the metric's own estimate (see `estimates`).
+"""
 
 from __future__ import annotations
 

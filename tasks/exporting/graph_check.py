@@ -1,4 +1,8 @@
-"""Checks of a SavedModel's graph before it is run: only known operations."""
+"""Checks of a SavedModel's graph before it is run: only known operations.
+
+TensorFlow's security guide calls a model a program: its operations may read and write files, and loading runs some of
+them. So only those are accepted that compute.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Latency of variants side by side, and the energy that it takes where Linux shows it."""
+"""Latency of variants side by side, and the energy that it takes where Linux shows it.
+
+They count the whole package: what else runs on the machine is counted, too.
+
+Latency is measured in interleaved rounds, as a machine's speed drifts, and compared with the float LiteRT file round by
+round. A second copy of that file is measured as well (an A/A comparison): the deviation of its ratio from 1 shows the
+accuracy of the other ratios.
+"""
 
 from __future__ import annotations
 

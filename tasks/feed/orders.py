@@ -1,4 +1,13 @@
-"""The orders of a split's examples by name (docs/order.md): in blocks, by length, or freely."""
+"""The orders of a split's examples by name (docs/order.md): in blocks, by length, or freely.
+
+Blocks of about a mebibyte of consecutive rows are permuted, the short last one with them; then the rows of each window
+of `WINDOW` consecutive blocks of that order. A window is read block by block, and stays in the page cache while it is
+used. Positions are independent and nothing is dropped, as in version 1.
+
+Version 1 is cut into windows of `WINDOW` global batches. The rows of a window are sorted by their length and dealt out
+to its batches, which are in a shuffled order: batches of similar length (as in fairseq, Ott et al., NAACL 2019) without
+state. Every epoch is a bijection, as in version 1; the batch size is part of the order (docs/order.md).
+"""
 
 from __future__ import annotations
 

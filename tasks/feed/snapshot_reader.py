@@ -1,4 +1,8 @@
-"""Reading a published snapshot: memory maps, batches in NumPy, a tf.data.Dataset, and the records of each row."""
+"""Reading a published snapshot: memory maps, batches in NumPy, a tf.data.Dataset, and the records of each row.
+
+The order is that of `tasks.feed.order`: without shuffle buffer or state, starting at any step. Only
+`SnapshotReader.dataset` imports TensorFlow.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from typing import Any
 from tasks.environment import process
 from tasks.environment.process import PYTHON, SAFE, STOP_SIGNALS
 from tasks.errors import Failed
-from tasks.processes import network
+from tasks.processes import private_network
 
 CHILD = "tasks.processes.child"
 """Whose `serve` a forked process runs; above this module, so that it is imported by name."""
@@ -265,7 +265,7 @@ class Forker:
         if pid == 0:
             code = 1
             try:
-                network.enter(namespaces)
+                private_network.enter(namespaces)
                 exit_with_parent(me)  # afterwards: the kernel forgets it in a new user namespace
                 set_process_name(f"millrace {request['stage']}")
                 report.close()

@@ -15,7 +15,7 @@ from typing import Any
 
 from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Stopped
-from tasks.processes.network import HeldPort
+from tasks.processes.gang import HeldPort
 from tasks.processes.places import Process
 from tasks.processes.threads import processor
 from tasks.processes.wire import Channel, Find, error_from_json, error_to_json, request_from_json

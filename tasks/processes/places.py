@@ -1,4 +1,8 @@
-"""Where the processes of a gang run: on this host, or on others."""
+"""Where the processes of a gang run: on this host, or on others.
+
+TF_CONFIG is TensorFlow's own variable (Kubeflow sets it); Slurm's are those of `srun`; Kubernetes' is that of an
+Indexed Job whose pods have a subdomain (a headless service).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from tasks.config.cluster import ClusterConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Refused
 from tasks.processes.fork_server import fork_server
-from tasks.processes.network import PrivateNetwork
+from tasks.processes.private_network import PrivateNetwork
 from tasks.processes.temporary import Temporary
 from tasks.processes.workbench import Request
 

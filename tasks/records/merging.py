@@ -1,4 +1,7 @@
-"""The second pass of a conversion: shards of records, merged from the sorted runs."""
+"""The second pass of a conversion: shards of records, merged from the sorted runs.
+
+A shard is written a range of places at a time: memory depends neither on the size of the source nor on that of a shard.
+"""
 
 from __future__ import annotations
 

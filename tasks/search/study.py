@@ -1,4 +1,9 @@
-"""The study of a tuning in Optuna: its trials, and which values are tried next."""
+"""The study of a tuning in Optuna: its trials, and which values are tried next.
+
+A trial's values are chosen in a copy of the study in memory and stored with the trial in one step, so that a kill
+leaves a trial with all of its values or none. The random numbers are functions of the seed and the trial's number: a
+study that was killed goes on with the values that it would have had.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rows of a source by number, and their content hashes."""
+"""Rows of a source by number, and their content hashes.
+
+The hash of a row decides its split where no key is named, so it must not depend on how columns are used: neither on
+their types in the config nor on the rows around it.
+"""
 
 from __future__ import annotations
 

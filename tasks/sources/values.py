@@ -1,4 +1,7 @@
-"""Values of columns: nested ones by dotted name, lists and texts as arrow columns."""
+"""Values of columns: nested ones by dotted name, lists and texts as arrow columns.
+
+The form of a text does not depend on the values around it: a batch may end anywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Files in canonical form, read, written and synced; and files of lines that only grow."""
+"""Files in canonical form, read, written and synced; and files of lines that only grow.
+
+A line counts when it is whole: it ends with a line break. What a killed process, a full disk or a loss of power left
+without one is removed by the next line that is written. A whole line that is no JSON object is left out, and so costs
+nothing but itself.
+"""
 
 from __future__ import annotations
 

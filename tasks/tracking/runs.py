@@ -1,4 +1,9 @@
-"""MLflow runs: what is logged of a run, its parents, tags and metrics."""
+"""MLflow runs: what is logged of a run, its parents, tags and metrics.
+
+MLflow has a section of charts for each prefix of a name. It gets each metric of each split, the interval of the primary
+metric, of several seeds the scores of each and their means with intervals, and size, primary metric, its loss and
+latency of each variant. A name has the same unit in every run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The journal's way to MLflow: in batches, later where the server is away."""
+"""The journal's way to MLflow: in batches, later where the server is away.
+
+Everything that tracking does for a run is queued here. What fails is tried again, and once more at the end; a
+run is neither slowed nor stopped by it, and the journal keeps what could not be sent for the next attempt.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What this machine can do: its device's repeatability, and the ceilings of its speed."""
+"""What this machine can do: its device's repeatability, and the ceilings of its speed.
+
+`millrace doctor --accelerator` has each in a process of its own, as an attempt that goes on would be.
+
+In training, a thread reads batches while the devices compute: the slowest part sets the pace. Source and transform run
+once, before it, and are compared with each other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where the time of a training goes: steps a second, goodput, and which process the others wait for."""
+"""Where the time of a training goes: steps a second, goodput, and which process the others wait for.
+
+The term is of Google's "ML Productivity Goodput" (2023): the share of the time in which steps of the model are computed
+that have not been computed before.
+"""
 
 from __future__ import annotations
 

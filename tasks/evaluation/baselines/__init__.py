@@ -18,8 +18,8 @@ from tasks.sources.features import of_role
 
 KINDS = {
     ("number", "category", "time"): "tables:Tables",
-    ("image",): "images:Images",
-    ("audio",): "sounds:Sounds",
+    ("image",): "arrays:Images",
+    ("audio",): "arrays:Sounds",
     ("text", "words"): "texts:Texts",
 }
 """The class of each kind of data, by the kinds of the inputs that it reads; the first one with such inputs is used."""

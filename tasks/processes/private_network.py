@@ -1,4 +1,9 @@
-"""The network of a gang: ports that nobody else gets, and a namespace that only its processes see."""
+"""A network of its own for the processes of a gang on one host: a loopback that nobody else reaches.
+
+TensorFlow's server listens on all interfaces, whatever its address is, and answers whoever connects: it would read and
+write files as the user. In a network namespace (network_namespaces(7)) only the gang's processes reach it, and they
+reach nothing else. A user may make one within a user namespace, where the kernel allows these.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +18,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-
-from tasks.errors import Failed
-
-
-class HeldPort:
-    """A bound socket that does not listen: the kernel gives its port to nobody who asks for a free one.
-
-    With SO_REUSEADDR on both sides a process may listen on such a port, as gRPC does.
-    """
-
-    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Bind a port, or any free one where it is 0; raises `Failed` where that cannot be."""
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            rule = "the host is this one, and the port is free"
-            raise Failed("train.cluster.hosts", f"{host}:{port}: {error.strerror}", rule, "correct it") from error
-        self.address = f"{host}:{self._socket.getsockname()[1]}"
-        """`host:port`."""
-
-    def close(self) -> None:
-        """Release the port."""
-        self._socket.close()
-
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x1000_0000, 0x4000_0000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
