@@ -22,7 +22,7 @@ from tasks.config.sources import PythonSource
 from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
-from tasks.evaluation.own_metrics import source_files
+from tasks.evaluation.own_files import source_files
 from tasks.models import build, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities

@@ -10,28 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config.evaluate import EvaluateConfig
-from tasks.environment.user_code import deciding, files_of, raised_at
+from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.metrics import Means, mean
+from tasks.evaluation.own_files import FIELD
 from tasks.evaluation.units import Floats, Units
 from tasks.reader.function import imported
-
-FIELD = "evaluate.own_metrics"
-
-
-def source_files(config: EvaluateConfig) -> list[tuple[str, str]]:
-    """Return path and SHA-256 of the modules of own metrics, and of what they import from their folder; and name and
-    version of the packages that these import.
-
-    Raises:
-        Refused: there is no such module, or it is not Python.
-    """
-    folder, files = Path(config.folder or "."), dict[str, bytes]()
-    for function in config.own_metrics.values():
-        files |= files_of(FIELD, function, folder)
-    return [(f"metrics/{name}", value) for name, value in deciding(dict(sorted(files.items())), folder)]
-
 
 MEAN = Means(lambda values: values, mean, lowest=-inf)
 """Of what an own metric returns for each example."""

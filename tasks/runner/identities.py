@@ -181,7 +181,7 @@ def study(
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
     """Return the identity of a report: the model, the examples and the evaluation's config."""
     from tasks.evaluation import REPORT_LIBRARIES, REPORT_VERSION
-    from tasks.evaluation.own_metrics import source_files
+    from tasks.evaluation.own_files import source_files
 
     parents = {"model": trained, "snapshot": examples}
     code = Code(REPORT_VERSION, REPORT_LIBRARIES)
@@ -267,7 +267,7 @@ def _decided_by(evaluate: EvaluateConfig) -> dict[str, Any]:
 
 def _own_metric_files(evaluate: EvaluateConfig) -> list[tuple[str, str]]:
     """Return the files of own metrics where one of them decides."""
-    from tasks.evaluation.own_metrics import source_files
+    from tasks.evaluation.own_files import source_files
 
     return source_files(evaluate) if evaluate.primary in evaluate.own_metrics else []
 
