@@ -24,7 +24,7 @@ from tasks.environment import process
 from tasks.processes import threads
 from tasks.processes.fork_server import SHARED
 from tasks.processes.gang import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
 from tests.support.benches import Kind, RowsSource, published, workbench
@@ -358,10 +358,9 @@ def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -
         seen = [0]
         with Crew(tmp_path, 1).gang("train") as gang:
             gang.call(
-                "tasks.training.fit:fit",
+                Work(fit, (tiny, model, CONFIG.model_copy(update=options), 5)),
                 bench.staging,
                 tmp_path / f"{name}.jsonl",
-                (tiny, model, CONFIG.model_copy(update=options), 5),
                 limits=Limits("resources.timeout", 120),
                 on_report=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
                 stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,

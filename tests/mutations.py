@@ -299,8 +299,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/compress.py",
-        "(list(made.values()), examples)",
-        "(variants, examples)",
+        "exporting.measure_latency, list(made.values()), examples)",
+        "exporting.measure_latency, variants, examples)",
         "test_run_verbs.py::test_the_float_file_is_measured_although_it_is_not_exported",
         (
             "Where export.formats does not list litert, latency is not measured at all, so that a latency "
@@ -1464,7 +1464,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/horovod.py",
+        "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
         "    deadline = time.monotonic() + patience\n",
         "    deadline = time.time() + patience\n",
         "test_deadlines_fire.py",
@@ -2917,7 +2917,7 @@ SECOND = [
         "A restore writes files outside of the home.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/horovod.py",
+        "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
         "    while time.monotonic() < deadline:\n",
         "    while True:\n",
         "test_train_group.py test_train_horovod.py test_train_hosts.py",

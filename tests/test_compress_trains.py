@@ -19,6 +19,7 @@ from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed, distill, low_rank, prune, prune_structured, qat, units
+from tasks.compression import work as compression
 from tasks.compression.frozen import Frozen
 from tasks.compression.kernels import kernels
 from tasks.compression.quantizing import EVERY, quantised
@@ -52,7 +53,7 @@ from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
 from tasks.processes.gang import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training.starting import by_path
 from tests.support.damage import without_largest_weights
@@ -114,10 +115,9 @@ class Training:
                     at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
 
             gang.call(
-                "tasks.compression.changed:train",
+                Work(compression.train, self.arguments(method, name, prepared, train)),
                 bench.staging,
                 self.root / name / "journal.jsonl",
-                self.arguments(method, name, prepared, train),
                 limits=Limits("resources.timeout", 120),
                 on_report=on_report,
             )

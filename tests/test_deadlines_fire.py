@@ -35,7 +35,7 @@ from tasks.processes import gang as gangs
 from tasks.processes import member, places, wire
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
-from tasks.processes.wire import Channel
+from tasks.processes.wire import Channel, Table
 from tasks.processes.workbench import Limits
 from tasks.runner import attempt as attempts
 from tasks.runner import tuning
@@ -46,7 +46,7 @@ from tasks.runs.runs import opened
 from tasks.sources import files, tfds_prepare
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
-from tasks.training.engines.tensorflow.strategies import horovod
+from tasks.training.engines.tensorflow.strategies import horovod_rendezvous
 from tasks.view import terminal
 from tests.support.homes import DIGITS
 
@@ -104,14 +104,14 @@ def text(address: tuple[str, int]) -> str:
 
 
 def test_the_first_process_of_horovod_is_waited_for_so_long(unused: tuple[str, int]) -> None:
-    lost, took = within(lambda: horovod.await_server(text(unused), patience=0.3))
+    lost, took = within(lambda: horovod_rendezvous.await_server(text(unused), patience=0.3))
     assert isinstance(lost, Lost) and f"rank 0 at {text(unused)} has not answered" in lost.saw and 0.3 <= took < 5
     listener = socket.socket()
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(unused)
         threading.Timer(0.2, listener.listen).start()
-        made, took = within(lambda: horovod.await_server(text(unused), patience=30))
+        made, took = within(lambda: horovod_rendezvous.await_server(text(unused), patience=30))
     assert made is None and 0.1 < took < 10
 
 
@@ -134,7 +134,7 @@ def test_a_tpu_that_does_not_answer_is_an_error(deaf: tuple[str, int], monkeypat
 
 def member_of(address: tuple[str, int], wait: int, say: Callable[[str], None] = print) -> Member:
     cluster = ClusterConfig(hosts=(address[0], "127.0.0.2"), port=address[1], wait=wait)
-    return Member(cluster, 1, {}, Path(), 1, lambda reference: None, lambda: 0, say)
+    return Member(cluster, 1, {}, Path(), 1, Table((), ()), lambda reference: None, lambda: 0, say)
 
 
 @pytest.mark.parametrize("where", ["unused", "deaf"])

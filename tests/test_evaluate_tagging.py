@@ -52,6 +52,7 @@ from tasks.models import build as build_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
 from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import features_of
@@ -299,10 +300,9 @@ def test_replicas_sum_to_the_global_batch(
     config = SMALL.model_copy(update={"strategy": Mirrored(devices=2)})
     with Crew(tmp_path, 2).gang("train") as gang:
         gang.call(
-            "tasks.training.fit:fit",
+            Work(fit, (tagged.snapshot, MODEL, config, 3)),
             workbench_at(tmp_path / "replicas").staging,
             tmp_path / "journal.jsonl",
-            (tagged.snapshot, MODEL, config, 3),
             limits=Limits("resources.timeout", 120),
             on_report=lambda kind, *values: None,
         )

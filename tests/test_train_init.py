@@ -24,7 +24,7 @@ from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import build, keras_file
 from tasks.processes.gang import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training import engines, starting
 from tasks.training.engines import Arrays
@@ -408,6 +408,6 @@ def test_two_devices_adapt_as_one(
         arguments = (tiny, model, CONFIG.model_copy(update={**options, "strategy": strategy}), 5)
         limits = Limits("resources.timeout", 120)
         journal, nothing = tmp_path / "two.jsonl", lambda *_: None
-        gang.call("tasks.training.fit:fit", two.staging, journal, arguments, limits=limits, on_report=nothing)
+        gang.call(Work(fit, arguments), two.staging, journal, limits=limits, on_report=nothing)
     expected, got = by_path(one.staging.root), by_path(two.staging.root)
     assert all(np.allclose(got[path], expected[path], atol=3e-7) for path in expected)

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from tasks.config.base import any_of, kinds_of
 from tasks.config.compress import SearchConfig
 from tasks.errors import Failed, Lost, Stopped
+from tasks.processes.workbench import Work
 from tasks.runner import starting_models
 from tasks.runner.attempt import Attempt, current
 from tasks.runner.searches import search
@@ -285,8 +286,8 @@ def test_a_strategy_is_tested_once_for_each_precision_and_one_float32_device_nev
     tested: list[str] = []
     measured: list[Any] = []
 
-    def work(stage: str, name: str, staging: Any, arguments: Any, **more: Any) -> dict[str, Any]:
-        tested.append(f"{arguments[0].kind} {arguments[1]}")
+    def work(stage: str, work: Any, staging: Any, **more: Any) -> dict[str, Any]:
+        tested.append(f"{work.arguments[0].kind} {work.arguments[1]}")
         return {"largest": 0.0}
 
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: measured.append(value))
@@ -328,6 +329,6 @@ def test_a_training_that_was_pruned_as_it_ended_is_not_kept(monkeypatch: pytest.
         attempt.judge = SimpleNamespace(take=lambda journal, pruned=pruned: pruned)
         if pruned:
             with pytest.raises(Stopped):
-                attempt.work("train")
+                attempt.work("train", Work(print), None)
         else:
-            assert attempt.work("train") == "outcome"
+            assert attempt.work("train", Work(print), None) == "outcome"

@@ -22,9 +22,10 @@ from tasks.view import terminal
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
+    from tasks.config.train import Precision
     from tasks.training.ceilings import Ceiling, Trained
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 
 MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
@@ -112,24 +113,23 @@ def _compare(reply: Reply) -> None:
     reply.exit_code = 0 if all(row["equal"] for row in rows) else 1
 
 
-def _trained(home: Home, precision: str) -> Trained:
+def _trained(home: Home, precision: Precision) -> Trained:
     """Train the small network once, in a process of its own."""
     from tasks.processes.gang import Crew
     from tasks.processes.threads import available_threads
-    from tasks.processes.workbench import Limits
+    from tasks.processes.workbench import Limits, work
+    from tasks.training.work import train_small_network
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, available_threads()).gang("doctor") as gang:
-            made: Trained = gang.call(
-                "tasks.training.ceilings:train",
+            return gang.call(
+                work(train_small_network, precision),
                 None,
                 Path(temporary) / "doctor.jsonl",
-                (precision,),
                 limits=Limits("--accelerator", 600),
                 on_report=lambda *report: None,
             )
-            return made
 
 
 def _made(store: Store, config: Config, preset: Path) -> tuple[Records, Snapshot]:
@@ -149,17 +149,16 @@ def _measured(
     """Measure in a compute process; return all ceilings, and the smallest of the training and of the conversion."""
     from tasks.processes.gang import Crew
     from tasks.processes.threads import threads_of
-    from tasks.processes.workbench import Limits
+    from tasks.processes.workbench import Limits, work
     from tasks.training.ceilings import slowest
+    from tasks.training.work import measure_ceilings
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, threads_of(config.resources)).gang("doctor") as gang:
-            ceilings: list[Ceiling] = gang.call(
-                "tasks.training.ceilings:measure",
-                None,
-                Path(temporary) / "doctor.jsonl",
-                (
+            ceilings = gang.call(
+                work(
+                    measure_ceilings,
                     config.source,
                     config.snapshot,
                     config.model,
@@ -169,6 +168,8 @@ def _measured(
                     snapshot,
                     home.store / ".verified",
                 ),
+                None,
+                Path(temporary) / "doctor.jsonl",
                 limits=Limits("--input", 600),
                 on_report=lambda *report: None,
             )

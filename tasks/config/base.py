@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -97,6 +98,13 @@ def kinds_of(family: type[Family]) -> dict[str, type[Family]]:
             found[kind.default] = section
         found |= kinds_of(section)
     return found
+
+
+def sections_of(section: type[Section]) -> Iterator[type[Section]]:
+    """Yield all subclasses of a section."""
+    for inner in section.__subclasses__():
+        yield inner
+        yield from sections_of(inner)
 
 
 def any_of(family: type[Section]) -> Any:

@@ -22,7 +22,7 @@ from tasks.models.forward import Call
 from tasks.reader import Reader, Unusable
 
 if TYPE_CHECKING:
-    from tasks.processes.workbench import Workbench
+    pass
 
 FIELDS = {
     "classification": ("class", "confidence"),
@@ -30,13 +30,6 @@ FIELDS = {
     "language_model": ("bytes", "bits_per_byte", "continuation"),
 }
 """The fields of an answer that are written to a file, by task; others have a column for each target."""
-
-
-def predict_in_child(
-    bench: Workbench, export: Path, inputs: list[str], output: Path | None = None
-) -> list[dict[str, Any]]:
-    """Run `predict` as a work function in a child process."""
-    return predict(export, inputs, output)
 
 
 def predict(export: Path, inputs: list[str], output: Path | None = None) -> list[dict[str, Any]]:

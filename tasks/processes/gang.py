@@ -17,7 +17,7 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.meeting import Meeting
 from tasks.processes.places import Process
 from tasks.processes.private_network import PrivateNetwork
-from tasks.processes.workbench import BEAT, ComputeProcess, Limits, Request, secrets_of
+from tasks.processes.workbench import BEAT, ComputeProcess, Limits, Request, Result, Work, secrets_of
 from tasks.store.staging import Staging
 
 
@@ -86,10 +86,9 @@ class Gang:
 
     def call(
         self,
-        work: str,
+        work: Work[Result],
         staging: Staging | None,
         journal: Path,
-        arguments: tuple[Any, ...],
         *,
         limits: Limits,
         on_report: OnReport,
@@ -97,8 +96,8 @@ class Gang:
         say: Callable[[str], None] = lambda line: None,
         threads: int | None = None,
         layout: dict[str, Any] | None = None,
-    ) -> Any:
-        """Call `module:function` in every process, and return the chief's result.
+    ) -> Result:
+        """Do the work in every process, and return the chief's result.
 
         Args:
             staging: the chief's staging; None for work that writes nothing.
@@ -123,7 +122,6 @@ class Gang:
                 staging if chief else None,
                 journal if chief else None,
                 threads or process.threads,
-                arguments,
                 layout or {},
                 self.roles[process.rank].name,
                 process.rank,
@@ -131,7 +129,7 @@ class Gang:
                 tuple(one.address for one in self.processes),
                 tuple(one.host for one in self.processes),
                 key,
-                secrets_of(arguments) if chief else {},
+                secrets_of(work.arguments) if chief else {},
             )
 
         def start(process: ComputeProcess) -> None:
@@ -149,7 +147,8 @@ class Gang:
         self._limits, key = limits, secrets.token_hex(32)
         for process in self.processes:
             start(process)
-        started, reminded, outcome = time.monotonic(), 0.0, None
+        outcome: Any = None
+        started, reminded = time.monotonic(), 0.0
         awaited = {process.rank for process in self.processes if not self.roles[process.rank].serves}
         working = {process.connection: process for process in self.processes}
         while awaited and working:  # also after a report of a lost process, for the end of that process
@@ -162,7 +161,7 @@ class Gang:
                 try:
                     kind, *values = process.connection.recv()
                 except (EOFError, OSError):
-                    replace(process, process.death(work, self._name(process)))
+                    replace(process, process.death(str(work), self._name(process)))
                     continue
                 process.seen = time.monotonic()
                 if kind == "done":
@@ -178,15 +177,15 @@ class Gang:
                     if self._reason is None:  # a time-out keeps its reason and its deadline
                         self._request_stop(values[0].signal_number, values[0], on_report)
                 elif kind != "alive":
-                    self._handle(process, work, kind, values, on_report)
+                    self._handle(process, str(work), kind, values, on_report)
             now = time.monotonic()
             for process in self._frozen(working.values()):
-                replace(process, self._silence(process, work))
+                replace(process, self._silence(process, str(work)))
             if self._reason is None and (number := stop()):
                 self._request_stop(number, Stopped(number), on_report)
                 reminded = now
             if self._reason is None and now - started > limits.seconds:
-                self._request_stop(signal.SIGTERM, _late(work, limits), on_report)
+                self._request_stop(signal.SIGTERM, _late(str(work), limits), on_report)
             if isinstance(self._reason, Stopped) and now - reminded > limits.reminders:
                 what = f"a checkpoint of {self._writing:,} bytes" if self._writing else "the step under way"
                 say(f"waiting for {what}, {max(self._deadline - now, 0):.0f} s more (resources.grace)")

@@ -6,15 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from tasks.config.sources import SqlSource
 from tasks.errors import Failed
 from tasks.processes.threads import in_processes
 from tasks.store.staging import Staging
 
+P = ParamSpec("P")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Made = TypeVar("Made", covariant=True)
 
 BEAT = 2.0
 """Seconds between the messages by which a process of a gang shows that it is not frozen."""
@@ -116,6 +118,26 @@ class Workbench:
 
 
 @dataclass(frozen=True)
+class Work(Generic[Made]):
+    """A call of `function(bench, *arguments)`, to be made in a compute process."""
+
+    function: Callable[..., Made]
+    """Of a module that every process of Millrace can import: it is sent by its name."""
+    arguments: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.function.__module__}:{self.function.__name__}"
+
+
+def work(
+    function: Callable[Concatenate[Workbench, P], Result], *arguments: P.args, **keywords: P.kwargs
+) -> Work[Result]:
+    """Return a call whose arguments are checked against the function's, all of them by position."""
+    assert not keywords
+    return Work(function, arguments)
+
+
+@dataclass(frozen=True)
 class Limits:
     """Time limits of a call."""
 
@@ -132,13 +154,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Request:
-    """A call of `function(bench, *arguments)`, given as `module:function`."""
+    """Work, and what its process is told of itself and of the others."""
 
-    work: str
+    work: Work[Any]
     staging: Staging | None
     journal: Path | None
     threads: int
-    arguments: tuple[Any, ...]
     layout: dict[str, Any]
     role: str = "chief"
     rank: int = 0

@@ -20,7 +20,7 @@ from tasks.processes.gang import Crew
 from tasks.processes.meeting import Meeting
 from tasks.processes.temporary import remove_left
 from tasks.processes.threads import processor, threads_of
-from tasks.processes.workbench import Limits
+from tasks.processes.workbench import Limits, Result, Work
 from tasks.runner.hosts import meeting_of
 from tasks.runner.showing import Presence, Shown, in_terminal
 from tasks.runner.signals import Restarts, Signals
@@ -97,16 +97,15 @@ class Attempt:
     def work(
         self,
         stage: str,
-        work: str,
+        work: Work[Result],
         staging: Staging | None,
-        arguments: tuple[Any, ...],
         *,
         on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
         roles: Sequence[Role] = (CHIEF,),
         restarts: int | None = None,
-    ) -> Any:
-        """Call `module:function` in compute processes; measurements go to the run, progress to `on_progress`.
+    ) -> Result:
+        """Do work in compute processes; measurements go to the run, progress to `on_progress`.
 
         Lost processes are started again up to `restarts` times without a new checkpoint; `Failed` is raised then, or
         with None the `Lost` of the first time.
@@ -138,13 +137,12 @@ class Attempt:
         def say(line: str) -> None:
             terminal.say(f"  … {stage:<9} {line}", style="yellow")
 
-        def once() -> Any:
+        def once() -> Result:
             with self.crew.gang(stage, roles, self._waiting(stage)) as gang:
                 return gang.call(
                     work,
                     staging,
                     self.journal,
-                    arguments,
                     limits=limits,
                     on_report=on_report,
                     stop=self.stopping,

@@ -17,6 +17,8 @@ from tasks.config.task import TASKS
 from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.units import Floats
+from tasks.exporting import work as exporting
+from tasks.processes.workbench import work
 from tasks.registry import approval
 from tasks.runner.attempt import Attempt, current, machine_errors
 from tasks.runs.audit import Audit
@@ -213,9 +215,7 @@ def _score_again(
     try:
         attempt.run.use(Export.kind, champion.export)
         export = registry.fetch(client, attempt.store, attempt.config.name, champion)
-        arguments = (export.path, records.path, "test", config)
-        scores: dict[str, Any] = attempt.work("promote", "tasks.exporting.score:score", None, arguments)
-        return scores
+        return attempt.work("promote", work(exporting.score, export.path, records.path, "test", config), None)
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's
             raise

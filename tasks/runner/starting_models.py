@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Model, Snapshot
+from tasks.compression import work as compression
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.fine_tune import ModelInit
 from tasks.config.method import FineTune, Method
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
+from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.attempt import current
 from tasks.runner.identities import installed
@@ -20,6 +22,7 @@ from tasks.runner.stages import model_of_store, parent_of, run_stage
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION
+from tasks.training import work as training
 from tasks.training.ledger import LEDGER
 from tasks.view import terminal
 
@@ -47,9 +50,6 @@ def initial_model(config: TrainConfig) -> Model | None:
     """Return the model of the store whose weights `train.init` takes."""
     stored = None if config.init is None else config.init.artifact
     return None if stored is None else model_of_store(stored, "train.init.model")
-
-
-WORK = "tasks.training.engines.tensorflow.self_test:run"
 
 
 def check_strategy(config: TrainConfig) -> None:
@@ -80,8 +80,8 @@ def check_strategy(config: TrainConfig) -> None:
     known, key = read_verdicts(verdicts), digest_of(inputs)[:16]
     if key not in known:
         terminal.say(f"  … train     testing the arithmetic of {config.strategy.kind}, {config.precision}")
-        arguments = (strategy, config.precision)
-        result = attempt.work("train", WORK, None, arguments, roles=strategy.roles)
+        testing = work(training.test_strategy, strategy, config.precision)
+        result = attempt.work("train", testing, None, roles=strategy.roles)
         known = {**read_verdicts(verdicts), key: {**inputs, "result": result}}
         write(verdicts, pretty(known))
     attempt.run.measure("train/self_test", known[key])
@@ -96,9 +96,6 @@ def read_verdicts(path: Path) -> dict[str, Any]:
         return {}
 
 
-NOUN = "tasks.compression.changed"
-
-
 def changed(method: Method, before: Model, examples: Snapshot, name: str, train: TrainConfig, seed: int) -> Model:
     """Return the model that a method makes of another one; `name` is that of the methods up to this one."""
     if method.training is not None:
@@ -107,8 +104,7 @@ def changed(method: Method, before: Model, examples: Snapshot, name: str, train:
         "compress",
         Model,
         identities.changed(before, examples, method),
-        work=f"{NOUN}:{'build' if method.training is None else 'finish'}",
-        arguments=(method, before),
+        work(compression.change_model if method.training is None else compression.finish, method, before),
         name=f"{name}-model",
     )
 
@@ -121,8 +117,7 @@ def trained(
         "compress",
         Model,
         identities.prepared(before, examples, method, seed),
-        work=f"{NOUN}:prepare",
-        arguments=(method, before, seed),
+        work(compression.prepare, method, before, seed),
         name=f"{name}-prepared",
     )
     teacher = None if method.teacher_model is None else before
@@ -135,8 +130,7 @@ def trained(
         "compress",
         Model,
         identities.retrained(prepared, examples, config, seed, teacher),
-        work=f"{NOUN}:train",
-        arguments=(name, examples, prepared, teacher, config, seed),
+        work(compression.train, name, examples, prepared, teacher, config, seed),
         name=f"{name}-trained",
         prepare=lambda: check_strategy(config),
         keep=(LEDGER, f"ledger-{name}.jsonl"),

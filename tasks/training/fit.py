@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
@@ -56,11 +56,14 @@ def fit(
     start: Model | None = None,
     records: Records | None = None,
     evaluation: EvaluateConfig | None = None,
+    name: str | None = None,
 ) -> Outcome | None:
     """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
 
     Evaluations decide by the primary metric of `evaluation`, for which records are read; without both by the loss.
     The start has the weights of `train.init`, of `start` where that is a model in the store, or random ones.
+
+    Of one of several trainings of a run, points of the curves are under its `name`.
 
     Of several processes the chief writes and returns the outcome; the others return None.
 
@@ -76,6 +79,8 @@ def fit(
     from tasks.models.layers import count_weights
     from tasks.models.usage import Usage
 
+    if name is not None:
+        bench = replace(bench, journal=bench.journal.of(name))
     snapshot = open_snapshot(examples.path)
     role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
     cluster = Cluster(bench.rank, addresses)
@@ -200,11 +205,6 @@ def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotR
         if not variable.path.endswith("seed_generator_state"):
             variable.assign(values)
     return finished
-
-
-def fit_named(bench: Workbench, name: str, *arguments: Any) -> Outcome | None:
-    """Do one of several trainings of a run: `fit`, with points of the curves under its name."""
-    return fit(replace(bench, journal=bench.journal.of(name)), *arguments)
 
 
 def validation(snapshot: SnapshotReader) -> BatchReader:

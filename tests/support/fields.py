@@ -11,8 +11,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tasks.config import compose, schema, stored
 from tasks.config.base import Section
 from tasks.config.task import TASKS
+
+IMPORTED = (compose, schema, stored)
+"""With these all sections are there."""
 
 
 def fields() -> Iterator[str]:
