@@ -36,7 +36,7 @@ from tasks.processes import member, places, wire
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
 from tasks.processes.wire import Channel, Table
-from tasks.processes.workbench import Limits
+from tasks.processes.workbench import Limits, Work
 from tasks.runner import attempt as attempts
 from tasks.runner import tuning
 from tasks.runner.attempt import Attempt
@@ -229,10 +229,9 @@ def test_a_gang_that_does_not_leave_is_left_after_the_grace(by_signal: bool) -> 
         limits = Limits("resources.timeouts.train", 60 if by_signal else 0.2, grace=0.4, reminders=60)
         error, took = within(
             lambda: gang.call(
-                "m:w",
+                Work(print),
                 None,
                 Path(),
-                (),
                 limits=limits,
                 on_report=lambda *report: None,
                 stop=lambda: signal.SIGINT if by_signal else 0,
@@ -265,7 +264,7 @@ def test_the_time_of_a_stage_is_its_own_or_that_of_all(tmp_path: Path) -> None:
             made.run, made.config, made.crew, made.meeting, made.threads = run, run.config, Crew(), None, 1
             made.signals = attempts.Signals()
             for stage in STAGES:
-                made.work(stage, "m:w", None, ())
+                made.work(stage, Work(print), None)
         return dict(limits)
 
     of_all = asked(("resources.timeout", "100"), ("resources.grace", "7"))

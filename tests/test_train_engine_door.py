@@ -18,7 +18,7 @@ from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.gang import Crew, HeldPort, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
@@ -27,10 +27,7 @@ from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
 from tests.support.homes import compute_processes
 from tests.support.tiny import stopping_after
-from tests.support.toys import CONFIG, EXAMPLES, STEPS, ToyEngine, files, fit_line
-
-TOYS = "tests.support.toys"
-WORK = f"{TOYS}:fit_line"
+from tests.support.toys import CONFIG, EXAMPLES, STEPS, ToyEngine, files, fit_line, freeze
 
 
 @pytest.fixture
@@ -67,9 +64,9 @@ def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
 
     crew = Crew(tmp_path / "logs", 1)
     with pytest.raises(Lost), crew.gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (0.2, 1), limits=Limits(), on_report=on_report)
+        gang.call(Work(fit_line, (0.2, 1)), bench.staging, tmp_path / "journal", limits=Limits(), on_report=on_report)
     with crew.gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=on_report)
+        gang.call(Work(fit_line), bench.staging, tmp_path / "journal", limits=Limits(), on_report=on_report)
     assert killed and files(bench) == unbroken
 
 
@@ -89,10 +86,9 @@ def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Wo
     log = tmp_path / "logs/train.log"
     with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
         gang.call(
-            WORK,
+            Work(fit_line, (2.2,)),
             bench.staging,
             tmp_path / "journal",
-            (2.2,),
             limits=Limits(),
             on_report=print,
             stop=lambda: 15 if "step 2 begins" in log.read_text() else 0,
@@ -107,7 +103,7 @@ def test_a_frozen_process_of_a_gang_is_named(bench: Workbench, tmp_path: Path) -
         pytest.raises(Lost, match="rank 1 on .* has not answered for 4 s"),
         Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
-        gang.call(f"{TOYS}:freeze", bench.staging, journal, (1,), limits=limits, on_report=print)
+        gang.call(Work(freeze, (1,)), bench.staging, journal, limits=limits, on_report=print)
 
 
 def test_a_call_takes_about_a_second() -> None:
