@@ -27,7 +27,20 @@ from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
 from tests.support.homes import compute_processes
 from tests.support.tiny import stopping_after
-from tests.support.toys import CONFIG, EXAMPLES, STEPS, ToyEngine, files, fit_line, freeze
+from tests.support.toys import (
+    CONFIG,
+    EXAMPLES,
+    STEPS,
+    ToyEngine,
+    end_before_it_is_seen,
+    fall,
+    files,
+    fit_line,
+    freeze,
+    lose,
+    report_before_it_is_seen,
+    who,
+)
 
 
 @pytest.fixture
@@ -214,7 +227,7 @@ def test_another_layout_is_recorded_span_by_span_and_said(
 def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
     roles = (CHIEF, WORKER, WORKER)
     with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
-        made = gang.call(f"{TOYS}:who", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        made = gang.call(Work(who), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
     assert made == (0, "chief", ("chief", "worker", "worker"), True)
     assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
 
@@ -224,7 +237,7 @@ def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> No
         pytest.raises(Lost, match="killed by signal 9"),
         Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
-        gang.call(f"{TOYS}:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
+        gang.call(Work(fall, (1,)), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
 
 
@@ -236,7 +249,7 @@ def test_a_process_that_dies_again_and_again_is_not_replaced_for_ever(bench: Wor
         Crew(tmp_path, 1).gang("train", roles) as gang,
     ):
         journal = tmp_path / "journal"
-        gang.call(f"{TOYS}:fall", bench.staging, journal, (1,), limits=Limits(), on_report=print, say=said.append)
+        gang.call(Work(fall, (1,)), bench.staging, journal, limits=Limits(), on_report=print, say=said.append)
     assert len(said) == 3
 
 
@@ -251,14 +264,14 @@ def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[s
 
 def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tmp_path: Path) -> None:
     with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang:
-        gang.call(f"{TOYS}:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        gang.call(Work(lose), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
 
 
 def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_first(
     bench: Workbench, tmp_path: Path
 ) -> None:
     roles = (CHIEF, Role("worker", serves=True, replaced=True), Role("server", serves=True))
-    work = f"{TOYS}:report_before_it_is_seen"
+    work = Work(report_before_it_is_seen)
     with (
         pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"),
         Crew(tmp_path, 1).gang("train", roles) as gang,
@@ -268,8 +281,8 @@ def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_fi
 
 def test_a_result_counts_although_one_that_serves_saw_the_chief_end(bench: Workbench, tmp_path: Path) -> None:
     with Crew(tmp_path / "logs", 1).gang("train", (CHIEF, SIDECAR)) as gang:
-        work, journal = f"{TOYS}:end_before_it_is_seen", tmp_path / "journal"
-        assert gang.call(work, bench.staging, journal, (), limits=Limits(), on_report=print) == 7
+        work, journal = Work(end_before_it_is_seen), tmp_path / "journal"
+        assert gang.call(work, bench.staging, journal, limits=Limits(), on_report=print) == 7
 
 
 def test_a_process_that_evaluates_reports_the_end_of_the_chief_as_a_loss() -> None:
