@@ -44,7 +44,7 @@ LENGTH, ROWS = 2 * COLUMNS, 22
 
 
 def write_texts(bench: Workbench) -> Outcome:
-    """Texts of 1 to 32 tokens of a vocabulary of 20, and their padding, in the layout of contract 7."""
+    """Texts of 1 to 32 tokens of a vocabulary of 20, and their padding, in the layout of docs/contracts.md."""
     random = np.random.default_rng(1)
     counts = {"train": ROWS, "validation": 5, "test": 5}
     for split, count in counts.items():

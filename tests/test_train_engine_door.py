@@ -276,7 +276,7 @@ def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_fi
         pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"),
         Crew(tmp_path, 1).gang("train", roles) as gang,
     ):
-        gang.call(work, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        gang.call(work, bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
 
 
 def test_a_result_counts_although_one_that_serves_saw_the_chief_end(bench: Workbench, tmp_path: Path) -> None:

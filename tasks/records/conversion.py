@@ -45,7 +45,7 @@ HOPELESS = 1000
 
 
 def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
-    """Convert a source to records (contract 6).
+    """Convert a source to records (docs/contracts.md, Records).
 
     Returns counts (`read`, `examples` that are written, `quarantined`, `filtered`, which sum to `read`; of the filtered
     ones the `skipped`, `duplicates` and `near_duplicates`; and each split), features by name as `Feature.as_json`, and
