@@ -168,7 +168,7 @@ class SnapshotReader:
         return np.asarray(self._array(split, "origin")), np.asarray(self._array(split, "pieces"))
 
     def record_hashes(self, split: str) -> NDArray[np.uint64]:
-        """Return the hash of each record of a split, uint64 [records], by its number in `pieces` (docs/contracts.md, Records)."""
+        """Return the hash of each record of a split, uint64 [records], by its number in `pieces`."""
         if split not in self.counts:
             raise self._unknown(split)
         hashes: NDArray[np.uint64] = np.load(self.path / split / RECORD_HASHES)
