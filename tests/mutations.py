@@ -99,7 +99,7 @@ FIRST = [
         "Numbers beyond float32 are said to fall together.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/__init__.py",
+        "tasks/training/engines/tensorflow/objectives.py",
         "    return tf.cast(weight > 0, tf.float32)\n",
         "    return weight\n",
         "test_train_objectives.py",
@@ -1447,14 +1447,14 @@ FIRST = [
         ("With train.lora and train.ema the model has the last matrices and not the averages that were evaluated."),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/classification.py",
+        "tasks/training/engines/tensorflow/objectives.py",
         "(1 - share) * weights, share * of_example * self._of_class(other)\n",
         "(1 - share) * weights, share * of_example * self._of_class(label)\n",
         "test_augment.py test_train_losses.py test_train_options.py",
         ("With mixup or cutmix and class weights the other label counts with the weight of the first label's class."),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/language_model.py",
+        "tasks/training/engines/tensorflow/objectives.py",
         "batch[SCORED][:, 1:] > 0",
         "batch[SCORED][:, :-1] > 0",
         "test_snapshot_packing.py test_train_objectives.py",
@@ -3496,9 +3496,9 @@ THIRD = [
 
 FOURTH = [
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/ranking.py",
-        "    return Ranking(made.loss, made.smoothing)\n",
-        "    return Ranking(made.loss)\n",
+        "tasks/training/engines/tensorflow/objectives.py",
+        'targets", rule, "use multilabel")\n        return made\n',
+        'targets", rule, "use multilabel")\n        return cls(made.loss)\n',
         "test_train_losses.py test_train_objectives.py test_train_own_loss.py test_evaluate_ranking.py",
         "`train.label_smoothing` has no effect on the task ranking, although it is accepted and part of the digest.",
     ),
@@ -4085,9 +4085,9 @@ FIFTH = [
         "MLflow shows runs that ended in January 1970, with negative durations; sorting by end or duration is useless.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/anomaly.py",
-        "    return Anomaly(made.loss, made.smoothing)\n",
-        "    return Anomaly(made.loss)\n",
+        "tasks/training/engines/tensorflow/objectives.py",
+        '1 for an anomaly", "use multilabel")\n        return made\n',
+        '1 for an anomaly", "use multilabel")\n        return cls(made.loss)\n',
         "test_evaluate_anomaly.py test_train_losses.py test_train_objectives.py",
         (
             "`train.label_smoothing: 0.1` of an anomaly detector changes nothing but the digest: the loss is"

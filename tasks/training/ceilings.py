@@ -65,7 +65,7 @@ def train(bench: Workbench, precision: Precision) -> Trained:
     from tasks.config.optimizer import Adam
     from tasks.models.keras_file import weights_sha256
     from tasks.training.engines.tensorflow.engine import POLICY, policy
-    from tasks.training.engines.tensorflow.objectives.classification import Classification
+    from tasks.training.engines.tensorflow.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.self_test import specs
     from tasks.training.engines.tensorflow.step import Step
