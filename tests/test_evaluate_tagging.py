@@ -111,7 +111,7 @@ def source_of(folder: Path, rows: Sequence[dict[str, Any]], **more: Any) -> Json
 class Tagged:
     """A trained tagger and what it was made of."""
 
-    conversion: Records
+    records: Records
     snapshot: Snapshot
     model: Model
     report: Report

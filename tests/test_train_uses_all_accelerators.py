@@ -53,7 +53,7 @@ def connect(**options: Any) -> None:
 @pytest.fixture
 def machine(tf: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Machine]:
     def made(accelerators: int) -> Machine:
-        machine = Machine(hardware)
+        machine = Machine(accelerators)
         monkeypatch.setattr(tf.config, "list_physical_devices", machine.devices)
         monkeypatch.setattr(tf.config, "set_logical_device_configuration", machine.split)
         monkeypatch.setattr(tf.config, "set_visible_devices", machine.see)

@@ -96,7 +96,7 @@ def _text_files(names: list[str], tree: Tree) -> dict[str, list[str]]:
 
 
 def is_text(head: bytes) -> bool:
-    """Return whether the first `SAMPLED_BYTES` of a file, or fewer, are UTF-8."""
+    """Return whether the first `SNIFFED_BYTES` of a file, or fewer, are UTF-8."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

@@ -316,4 +316,4 @@ SHOWN: dict[str, tuple[Callable[[Arrays, dict[str, Any]], str], Callable[..., Ce
 def shortened(text: str) -> str:
     """Return the beginning of a text in one line."""
     line = " ".join(text.split())
-    return line if len(line) <= CHARACTERS_OF_SAMPLE else f"{line[:CHARACTERS]}…"
+    return line if len(line) <= CHARACTERS_OF_SAMPLE else f"{line[:CHARACTERS_OF_SAMPLE]}…"

@@ -15,7 +15,7 @@ from tests.support.homes import CommandHome, kept_home
 class Digits:
     """The artifacts, which are not to be changed."""
 
-    conversion: Records
+    records: Records
     snapshot: Snapshot
     model: Model
 
