@@ -27,7 +27,7 @@ class Machine:
     """What TensorFlow sees of a machine with some accelerators, and what it was told to use."""
 
     def __init__(self, accelerators: int) -> None:
-        self.accelerators = hardware
+        self.accelerators = accelerators
         self.logical: list[Any] = []
         self.visible: list[str] = []
         self.replicas: list[str] = []
@@ -81,10 +81,10 @@ def test_where_there_are_as_many_accelerators_as_devices_they_are_used(
     """Otherwise all are logical ones of the CPU, and none an accelerator."""
     expected = [f"{kind}:{number}" for number in range(devices)]
     split = [("CPU 0", devices)] if kind == "CPU" else []
-    mirrored = machine(hardware)
+    mirrored = machine(accelerators)
     assert create(Mirrored(devices=devices)).devices == devices
     assert (mirrored.replicas, mirrored.logical) == (expected, split)
-    pipelined = machine(hardware)
+    pipelined = machine(accelerators)
     made = create(Pipeline(devices=devices, micro_batches=3))
     assert (list(made.names), made.micro_batches, pipelined.logical) == (expected, 3, split)
 
@@ -105,7 +105,7 @@ def test_where_there_are_as_many_accelerators_as_devices_they_are_used(
 def test_a_worker_has_an_accelerator_for_each_of_its_devices(
     accelerators: int, given: dict[str, Any], field: str | None, machine: Callable[[int], Machine]
 ) -> None:
-    machine(hardware)
+    machine(accelerators)
     config, cluster = MultiWorker.model_validate(given), Cluster(1, ("a:1", "b:2"))
     if field is not None:
         with pytest.raises(Failed) as failed:
@@ -128,7 +128,7 @@ def test_each_process_of_a_host_has_an_accelerator_of_its_own(
     monkeypatch.setitem(sys.modules, "horovod", library)
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", part)
     monkeypatch.delitem(sys.modules, STRATEGIES["horovod"], raising=False)
-    host = machine(hardware)
+    host = machine(accelerators)
     cluster = Cluster(2, ("one:1", "two:1", "two:2"))
     with pytest.raises(Failed if used is None else Connected) as raised:
         create(Horovod(workers=3), cluster)
