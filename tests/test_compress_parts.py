@@ -39,7 +39,7 @@ from tasks.errors import Failed
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
-from tasks.runner.methods import check_teacher
+from tasks.runner.starting_models import check_teacher
 
 TUNED = FineTune(steps=10)
 

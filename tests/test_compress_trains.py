@@ -19,6 +19,7 @@ from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed, units
+from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.compression.keras_layers import Frozen, kernels
 from tasks.compression.methods import distill, low_rank
@@ -52,8 +53,8 @@ from tasks.models.factored import factored
 from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training.starting import by_path
 from tests.support.damage import without_largest_weights
@@ -115,10 +116,9 @@ class Training:
                     at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
 
             gang.call(
-                "tasks.compression.changed:train",
+                Work(compression.train, self.arguments(method, name, prepared, train)),
                 bench.staging,
                 self.root / name / "journal.jsonl",
-                self.arguments(method, name, prepared, train),
                 limits=Limits("resources.timeout", 120),
                 on_report=on_report,
             )

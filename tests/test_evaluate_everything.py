@@ -24,13 +24,13 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import MlpModel
 from tasks.config.snapshot import TableSnapshot
-from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.feed import open_snapshot
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
+from tasks.view.evaluation import beside_simple_model, lines
 from tests.support.loans import Made, make
 from tests.support.pages import page_of
 from tests.support.registries import RegistryHome

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tasks import snapshots
-from tasks.artifacts import Records, Snapshot
+from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.models import MlpModel
 from tasks.config.records import RecordsConfig
@@ -22,7 +22,6 @@ from tasks.config.transform import Bucketize, Function, Image, Quantile, Standar
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.models import build
-from tasks.processes.workbench import Outcome
 from tasks.reader import Reader
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader

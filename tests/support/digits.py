@@ -6,8 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.artifacts import Model, Records, Snapshot
-from tasks.processes.workbench import Outcome
+from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tests.support.benches import published, workbench
 from tests.support.homes import CommandHome, kept_home
 

@@ -11,10 +11,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import tasks.compression.stored
-import tasks.config.schema  # noqa: F401
+from tasks.compression import stored
+from tasks.config import compose, schema
 from tasks.config.base import Section
 from tasks.config.task import TASKS
+
+IMPORTED = (compose, schema, stored)
+"""With these all sections are there."""
 
 
 def fields() -> Iterator[str]:
