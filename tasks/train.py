@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
+from tasks.models import ModelConfig
 from tasks.runner import identities
 from tasks.runner.beginnings import base_model, initial_model
 from tasks.runner.self_tests import check_strategy

@@ -19,8 +19,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.models import MlpModel
 from tasks.environment import garbage
+from tasks.models.mlp import MlpModel
 from tasks.processes import threads
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED

@@ -26,17 +26,17 @@ from tasks.compression.masks import Constraint
 from tasks.compression.prune_structured import prepare
 from tasks.compression.searching import Trial, _frozen, ask, space
 from tasks.compression.tables import MIN_VALUES, with_int8_tables
-from tasks.compression.units import Group
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
 from tasks.config.compress import CompressConfig, WantConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.method import FineTune
 from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
-from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
+from tasks.models.mlp import MlpModel
+from tasks.models.prunable import Group
 from tasks.runner.methods import check_teacher
 
 TUNED = FineTune(steps=10)

@@ -19,13 +19,11 @@ from tasks.compression.layers import Layer
 from tasks.compression.prune_structured import prepare as prune_structured
 from tasks.compression.searching import Trial, ask, on_front, space
 from tasks.compression.tables import MIN_VALUES
-from tasks.compression.units import Group
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.method import FineTune
 from tasks.config.methods import Int8Selective
 from tasks.config.model_methods import LowRank, Prune, PruneStructured, Qat
-from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio
 from tasks.evaluation.gating import Subject
@@ -33,6 +31,8 @@ from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
+from tasks.models.mlp import MlpModel
+from tasks.models.prunable import Group
 from tasks.runner import identities
 from tasks.runner import methods as of_methods
 
@@ -78,7 +78,7 @@ def test_factors_of_a_convolution_make_its_kernel() -> None:
         layer.kernel.assign(product.reshape(layer.kernel.shape))
     found, weights = low_rank.prepare(LowRank(rank=3, fine_tune=TUNED), MlpModel(units=(4,)), model)
     assert found.ranks["conv"] == 3 and found.ranks["line"] == 3
-    from tasks.models.factored import FACTOR
+    from tasks.compression.factored import FACTOR
 
     assert weights[f"conv{FACTOR}/kernel"].shape == (2, 3, 4, 3) and weights["conv/kernel"].shape == (1, 1, 3, 12)
     assert weights[f"line{FACTOR}/kernel"].shape == (3, 12, 3) and weights["line/kernel"].shape == (1, 3, 10)

@@ -14,7 +14,6 @@ from tasks.compression.judging import judge
 from tasks.compression.variants import build
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices
@@ -22,6 +21,7 @@ from tasks.exporting import EVIDENCE
 from tasks.exporting.energy import Energy
 from tasks.exporting.latency import BATCHES, THREADS, measure
 from tasks.feed import open_snapshot
+from tasks.models import ModelConfig
 from tasks.runner.judgements import kept
 
 CONFIG = CompressConfig()

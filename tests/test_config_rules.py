@@ -20,7 +20,6 @@ from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.config.model_methods import Distill, LowRank, Prune, PruneStructured
-from tasks.config.models import ConvnetModel, EncoderModel, KerasFileModel, ResNetModel, TransformerModel, ViTModel
 from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.promote import PromoteConfig
@@ -44,6 +43,11 @@ from tasks.config.train import TrainConfig
 from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
 from tasks.config.tune import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner, TuneConfig
 from tasks.config.yaml_values import read_yaml
+from tasks.models.convnet import ConvnetModel, ResNetModel
+from tasks.models.encoder import EncoderModel
+from tasks.models.transformer import TransformerModel
+from tasks.models.user_models import KerasFileModel
+from tasks.models.vit import ViTModel
 
 NEEDED: dict[type[Section], str] = {
     ChampionGate: "{max_loss: 0.1}",

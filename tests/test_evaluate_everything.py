@@ -22,13 +22,13 @@ from tasks.config.compose import Config
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import MlpModel
 from tasks.config.snapshot import TableSnapshot
 from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.feed import open_snapshot
+from tasks.models.mlp import MlpModel
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
 from tests.support.loans import Made, make

@@ -16,11 +16,11 @@ from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.load import load
 from tasks.config.methods import Int8Dynamic
-from tasks.config.models import TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
+from tasks.models.transformer import TransformerModel
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.sources import open_source

@@ -13,12 +13,11 @@ import numpy as np
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import model_method, trained_method
 from tasks.compression.kernels import kernels
+from tasks.config import stored  # noqa: F401 (the kinds of models that methods make)
 from tasks.config.method import Method
-from tasks.config.stored import STORED
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
-from tasks.models import brought
-from tasks.models import build as build_model
+from tasks.models.architecture import stored_model
 from tasks.models.features import Arrays
 from tasks.models.keras_file import architecture, load, save
 from tasks.models.layers import count_weights
@@ -50,7 +49,7 @@ def prepare(bench: Workbench, method: Method, model: Model, seed: int) -> Outcom
     """
     prepared, weights = trained_method(method.kind).prepare(method, config_of(model), load(model.path))
     features = architecture(model.path)["features"]
-    network = with_weights(build_model(prepared, features, seed), weights)
+    network = with_weights(prepared.build(features, seed), weights)
     return saved(bench, model, network, prepared, seed)
 
 
@@ -94,8 +93,8 @@ def finish(bench: Workbench, method: Method, trained: Model) -> Outcome:
     """Make the result of a method of the model that it has trained; writes what `build` writes."""
     finished, weights = trained_method(method.kind).finish(method, config_of(trained), load(trained.path))
     plan = architecture(trained.path)
-    finished = brought.at(finished, trained.path)
-    network = build_model(finished, plan["features"], plan["seed"])
+    finished = finished.at(trained.path)
+    network = finished.build(plan["features"], plan["seed"])
     missing = {variable.path for variable in network.weights} - weights.keys()
     assert not missing, f"{method.kind} gives no weights for {sorted(missing)}"
     return saved(bench, trained, with_weights(network, weights), finished)
@@ -103,7 +102,7 @@ def finish(bench: Workbench, method: Method, trained: Model) -> Outcome:
 
 def config_of(model: Model) -> Any:
     """Return the config of a model in the store, with the artifact's copies of the user's files."""
-    return brought.at(STORED.validate_python(architecture(model.path)["model"]), model.path)
+    return stored_model(architecture(model.path)["model"]).at(model.path)
 
 
 def with_weights(network: keras.Model, weights: Arrays) -> keras.Model:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.config.model_methods import Distill
-from tasks.config.models import ModelConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
+from tasks.models import ModelConfig
 
 if TYPE_CHECKING:
     import keras

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config.model_methods import LowRank
-from tasks.config.models import ModelConfig
 from tasks.errors import Failed
+from tasks.models import ModelConfig
 
 if TYPE_CHECKING:
     import keras
@@ -31,8 +31,8 @@ def prepare(config: LowRank, architecture: ModelConfig, model: keras.Model) -> t
     Raises:
         Failed: no layer becomes smaller, or the model is no graph of layers.
     """
+    from tasks.compression.factored import FACTOR
     from tasks.config.stored import FactoredModel
-    from tasks.models.factored import FACTOR
     from tasks.training.starting import by_path
 
     ranks, weights = {}, by_path(model)
@@ -89,7 +89,7 @@ def factorable(model: keras.Model) -> list[keras.Layer]:
     from keras import Sequential, layers
     from keras.src.models.functional import Functional
 
-    from tasks.models.factored import FACTOR
+    from tasks.compression.factored import FACTOR
 
     if not isinstance(model, Functional) or isinstance(model, Sequential):
         rule = "layers are replaced in a functional model"

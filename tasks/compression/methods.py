@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import keras
 
     from tasks.compression.given import Given
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
 CALIBRATED = "train"

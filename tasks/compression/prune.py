@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tasks.compression.kernels import kernels, layers_with_kernels
 from tasks.config.model_methods import Prune
-from tasks.config.models import ModelConfig
 from tasks.errors import Failed
+from tasks.models import ModelConfig
 
 if TYPE_CHECKING:
     import keras

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.config.model_methods import PruneStructured
-from tasks.config.models import ModelConfig
 from tasks.errors import Failed
+from tasks.models import MODELS, ModelConfig
+from tasks.models.architecture import Architecture
 
 if TYPE_CHECKING:
     import keras
@@ -31,14 +32,14 @@ def prepare(config: PruneStructured, architecture: ModelConfig, model: keras.Mod
         Failed: no units of the architecture can be left out, or the shares are those of no unit.
     """
     from tasks.compression.kernels import layers_with_kernels
-    from tasks.compression.units import UNITS
     from tasks.training.starting import by_path
 
-    known = UNITS[architecture.kind](architecture) if architecture.kind in UNITS else None
+    known = architecture.prunable()
     if known is None or not known.groups:
         layers = f", layer {kept[0].name}" if (kept := layers_with_kernels(model)) else ""
         saw = f"prune_structured of a model of kind {architecture.kind}{layers}"
-        rule = f"what else reads its units is known only in {', '.join(UNITS)}"
+        prunable = (kind for kind, each in MODELS.items() if each.prunable is not Architecture.prunable)
+        rule = f"what else reads its units is known only in {', '.join(prunable)}"
         raise Failed("compress.methods", saw, rule, "use prune, low_rank or distill")
     if config.heads is not None and all(group.part != "heads" for group in known.groups):
         saw = f"prune_structured, heads {config.heads} of a model of kind {architecture.kind}"

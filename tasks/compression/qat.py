@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tasks.compression.kernels import layers_with_kernels
 from tasks.compression.tables import MIN_VALUES
 from tasks.config.model_methods import Qat
-from tasks.config.models import ModelConfig
 from tasks.errors import Failed
+from tasks.models import ModelConfig
 
 if TYPE_CHECKING:
     import keras

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from tasks.config.base import Conflict, Section
-from tasks.config.models import OwnModel
 from tasks.config.schedule import Cosine
 from tasks.config.train import Rate, Steps, TrainConfig
+from tasks.models import OwnModel
 
 
 class Method(Section):

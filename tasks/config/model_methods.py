@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Name
 from tasks.config.fine_tune import Text
 from tasks.config.method import FineTune, Method
-from tasks.config.models import OwnModel
 from tasks.config.task import TASKS
+from tasks.models import OwnModel
 
 
 class Prune(Method):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from tasks.config.base import BY_KIND, NOT_IDENTITY
 from tasks.config.methods import MethodConfig
-from tasks.config.models import AnyModel
-from tasks.config.models.architecture import Architecture
+from tasks.models import AnyModel
+from tasks.models.architecture import Architecture
+
+if TYPE_CHECKING:
+    import keras
+
+    from tasks.models.decoding import Function
 
 
-class Derived(Architecture):
+class Derived(Architecture, place=100):
     """A model that is made from another one."""
 
     noun: ClassVar[str] = "model"
@@ -23,8 +29,16 @@ class Derived(Architecture):
     model: StoredModel
     """The other one."""
 
+    def own_files(self) -> dict[str, bytes]:
+        """Return the files that the other one is built from, by path in `code/`."""
+        return self.model.own_files()
 
-class PreparedModel(Derived):
+    def at(self, folder: Path) -> Self:
+        """Return the config of a model artifact in a folder, with the copies of its files in place of the user's."""
+        return self.model_copy(update={"model": self.model.at(folder)})
+
+
+class PreparedModel(Derived, place=101):
     """A model as it is while a method trains it."""
 
     kind: Literal["prepared"] = "prepared"
@@ -34,8 +48,31 @@ class PreparedModel(Derived):
     teacher: Annotated[str, NOT_IDENTITY, Field(exclude=True)] = ""
     """The folder of the artifact that the model learns from, where the method has one."""
 
+    @property
+    def learns_from(self) -> Path | None:
+        """The folder of the model whose outputs the training learns from."""
+        return Path(self.teacher) if self.teacher else None
 
-class FactoredModel(Derived):
+    def build(self, features: dict[str, Any], seed: int) -> keras.Model:
+        """Build the architecture before, with new weights, and add what the method needs in training."""
+        from tasks.compression import trained_method
+
+        model = self.model.build(features, seed)
+        trained_method(self.method.kind).attach(self.method, model)
+        return model
+
+    def added_loss(self, model: keras.Model) -> keras.KerasTensor | None:
+        """Return what the architecture and the method add to the loss of each example, a symbolic float32 [B]."""
+        from tasks.compression import trained_method
+
+        added = self.model.added_loss(model)
+        if (make := getattr(trained_method(self.method.kind), "added_loss", None)) is None:
+            return added
+        by_method: keras.KerasTensor = make(self.method, model, Path(self.teacher))
+        return by_method if added is None else added + by_method
+
+
+class FactoredModel(Derived, place=102):
     """A model some of whose layers are two, with fewer values between them."""
 
     kind: Literal["factored"] = "factored"
@@ -43,11 +80,25 @@ class FactoredModel(Derived):
     ranks: dict[str, int]
     """Values between the two, by the name of the layer."""
 
+    def build(self, features: dict[str, Any], seed: int) -> keras.Model:
+        """Build the architecture before, with new weights, and factor layers."""
+        from tasks.compression.factored import factored
 
-StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
+        return factored(self.model.build(features, seed), self.ranks)
+
+    def functions(self, features: dict[str, Any], model: keras.Model) -> list[Function]:
+        """Return those of the architecture before, with the same layers factored, over the variables of the model."""
+        from tasks.compression.factored import factored
+        from tasks.models.decoding import over
+
+        before = self.model.functions(features, self.model.build(features, 0))
+        return [over(factored(each.graph, self.ranks), each.outputs, model) for each in before]
+
+
+if TYPE_CHECKING:
+    StoredModel = Architecture
+else:
+    StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
 
 for each in (Derived, PreparedModel, FactoredModel):
     each.model_rebuild()
-
-STORED: TypeAdapter[Any] = TypeAdapter(StoredModel)
-"""Reads the `model` of an `architecture.json`."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.config.compose import Config
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.config.tune import TuneConfig
+from tasks.models import ModelConfig
 from tasks.store.files import pretty, write
 
 FILE = "trials.json"

@@ -11,21 +11,10 @@ from typing import Any
 
 import keras
 
-from tasks.config.stored import FactoredModel
-from tasks.models import build as build_model
-from tasks.models import functions as functions_of
-from tasks.models.decoding import Function, over
-
 FACTOR = "_factor"
 """The end of the name of the first layer."""
 CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D)
 SIMPLE = {"use_bias": False, "activation": "linear", "bias_regularizer": None, "bias_constraint": None}
-
-
-def build(config: FactoredModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Build the architecture before, with new weights, and factor layers."""
-    inner: Any = config.model  # of any kind, also one that a method has made
-    return factored(build_model(inner, features, seed), config.ranks)
 
 
 def factored(model: keras.Model, ranks: Mapping[str, int]) -> keras.Model:
@@ -53,10 +42,3 @@ def first(layer: keras.layers.Layer, rank: int) -> keras.layers.Layer:
     size = "filters" if isinstance(layer, CONVOLUTIONS) else "units"
     settings = layer.get_config() | SIMPLE | {"name": f"{layer.name}{FACTOR}", size: rank}
     return type(layer).from_config(settings)
-
-
-def functions(config: FactoredModel, features: dict[str, Any], model: keras.Model) -> list[Function]:
-    """Return those of the architecture before, with the same layers factored, over the variables of the model."""
-    inner: Any = config.model
-    before = functions_of(inner, features, build_model(inner, features, 0))
-    return [over(factored(each.graph, config.ranks), each.outputs, model) for each in before]
