@@ -79,7 +79,7 @@ class ConvnetModel(OwnArchitecture, place=0):
 
     def prunable(self) -> Prunable:
         """Return the filters of the convolutions, of which both of a block have as many, and the hidden dense layer."""
-        return filters_and_dense(self, self.filters, self.dense)
+        return filters_and_dense(self)
 
 
 class Convnet1dModel(OwnArchitecture, place=7):
@@ -138,7 +138,7 @@ class Convnet1dModel(OwnArchitecture, place=7):
 
     def prunable(self) -> Prunable:
         """Return the filters of the convolutions, of which both of a block have as many, and the hidden dense layer."""
-        return filters_and_dense(self, self.filters, self.dense)
+        return filters_and_dense(self)
 
 
 Blocks = Annotated[int, Field(ge=1, le=64)]
@@ -237,12 +237,12 @@ class ResNetModel(OwnArchitecture, place=4):
         return Prunable(tuple(groups), lambda counts: self.model_copy(update={"inner_groups": counts[0]}))
 
 
-def filters_and_dense(config: ConvnetModel | Convnet1dModel, filters: tuple[int, ...], dense: int) -> Prunable:
+def filters_and_dense(config: ConvnetModel | Convnet1dModel) -> Prunable:
     """Return the filters of blocks of two convolutions with as many, and the units of the dense layer behind them."""
-    names = [f"block{block}_conv{number}" for block in range(len(filters)) for number in range(2)]
-    counts = [each for each in filters for _ in range(2)]
+    names = [f"block{block}_conv{number}" for block in range(len(config.filters)) for number in range(2)]
+    counts = [filters for filters in config.filters for _ in range(2)]
     layers = [*names, "dense"]
-    groups = [Group(*each) for each in zip([*counts, dense], layers, [*layers[1:], LOGITS], strict=True)]
+    groups = [Group(*each) for each in zip([*counts, config.dense], layers, [*layers[1:], LOGITS], strict=True)]
 
     def smaller(counts: list[int]) -> Any:
         return config.model_copy(update={"filters": tuple(counts[:-1:2]), "dense": counts[-1]})
