@@ -21,7 +21,7 @@ import contextlib
 import signal
 from typing import TYPE_CHECKING, Any
 
-from tasks.environment import garbage, output, proxies, stop_signals
+from tasks.environment import process
 from tasks.errors import Stopped, UserError
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run a command; usage errors too are one line and exit code 2."""
-    stop_signals.install(stop)
-    output.install()
-    proxies.bypass()
-    garbage.pause()
-    garbage.skip_at_exit()
+    process.install_stop_signals(stop)
+    process.guard_output()
+    process.bypass()
+    process.pause()
+    process.skip_at_exit()
     words = sys.argv[1:]
     try:
         server = start_server(words)
@@ -43,7 +43,7 @@ def main() -> None:
         from flows.commands import app
         from flows.reply import usage_error
 
-        garbage.resume()
+        process.resume()
         try:
             sys.exit(app(standalone_mode=False, obj=server))
         except typer.TyperException as error:
@@ -56,7 +56,7 @@ def main() -> None:
 def stop(number: int, frame: Any) -> None:
     """Raise `Stopped`; the handler of stop signals until a run installs its own."""
     if number == signal.SIGHUP:
-        stop_signals.leave_terminal()
+        process.leave_terminal()
     raise Stopped(number)
 
 

@@ -29,8 +29,8 @@ Reason = Annotated[
 
 def decide(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
     """Apply a decision: in the registry, the audit log, the folder of the run, MLflow and Prefect."""
-    from tasks.display import terminal
     from tasks.registry import approval
+    from tasks.view import terminal
 
     home = find_home().readable()
     folder = resolve_run(home, reference).folder
@@ -65,9 +65,8 @@ def account() -> str | None:
 
 def publish(client: MlflowClient, run: Run) -> None:
     """Update the page of a run and its MLflow run; an error is a warning."""
-    from tasks.display import terminal
-    from tasks.pages import run_page
     from tasks.tracking import runs
+    from tasks.view import run_page, terminal
 
     try:
         pages, description = run_page.publish(run)
@@ -82,7 +81,7 @@ def finish_in_prefect(home: Home, run: Run, decision: Decision, made: Release) -
     flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], address_in("PREFECT_API_URL")
     if not server or not flow_run:
         return None
-    from tasks.display import terminal
+    from tasks.view import terminal
 
     prepare(home)
     try:

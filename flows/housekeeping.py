@@ -11,9 +11,9 @@ from pydantic import Field
 
 from flows.maintenance import back_up, collect_garbage
 from infra import logs
-from tasks.display.numbers import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
+from tasks.view.numbers import kilobytes
 
 Count = Annotated[int, Field(ge=1)]
 

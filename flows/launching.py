@@ -30,8 +30,8 @@ def launch(
     reply: Reply, name: str, config: Config, home: Home, server: EmbeddedServer | None, *, new: bool, title: str
 ) -> None:
     """Run a flow; fill the reply from its run, and print its summary."""
-    from tasks.display import terminal
     from tasks.runner.attempt import import_tracking, start_fork_server
+    from tasks.view import terminal
 
     preflight.check(name, config, home)
     config = pinned(name, home, config)
@@ -96,8 +96,8 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
 
 def summarise(reply: Reply, run: Any) -> None:
     """Fill the reply from a run, and print its summary."""
-    from tasks.pages.summary import lines, metrics_of
     from tasks.runs.judgement import read
+    from tasks.view.summary import lines, metrics_of
 
     record = run.record
     reply.exit_code, reply.status = record["exit_code"] or 0, record["status"]

@@ -9,9 +9,9 @@ from pathlib import Path
 from infra import backup as backups
 from infra import databases, orchestration
 from infra.stack import Stack
-from tasks.display import terminal
 from tasks.runs.collection import Dropped, collect, needed_by_releases
 from tasks.runs.home import Home
+from tasks.view import terminal
 
 
 def back_up(home: Home, folder: Path, keep: int | None) -> Path:

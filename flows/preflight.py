@@ -75,7 +75,7 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
     from flows.champions import WITHOUT_COMPRESSION
     from tasks.evaluation.own_files import source_files
     from tasks.store.store import Store
-    from tasks.training.own_files import check_init, loss_files
+    from tasks.training.starting import check_init, loss_files
 
     if flow != "dataset":
         source_files(config.evaluate)

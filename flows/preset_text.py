@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from tasks.display.numbers import kilobytes
 from tasks.errors import one_line
 from tasks.guess import Guess
 from tasks.guess.splits import Splits
 from tasks.guess.tables import deciding, weighted
+from tasks.view.numbers import kilobytes
 
 BATCH = 64
 EPOCHS = 20

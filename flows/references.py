@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from flows.session import use_stack
 from tasks.artifacts import Export
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import Home
 from tasks.store.store import Store
+from tasks.view import terminal
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

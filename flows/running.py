@@ -18,12 +18,12 @@ from flows.asking import decisions_on, state_name, suspend
 from flows.champions import pinned
 from tasks.config.compose import Config
 from tasks.errors import Failed, Stopped
-from tasks.pages.summary import in_a_line
 from tasks.runner.attempt import RunRequest as RunRequest
 from tasks.runner.attempt import attempt_run
 from tasks.runs.home import find_home
 from tasks.runs.runs import find_runs
 from tasks.tracking import notifications, prefect_page
+from tasks.view.summary import in_a_line
 
 Made = TypeVar("Made")
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from infra.embedded import EmbeddedServer
 from infra.services import QUIET
-from tasks.environment import garbage, proxies
+from tasks.environment import process
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
 from tasks.runs.home import Home
@@ -64,7 +64,7 @@ def use_stack(home: Home) -> None:
         if name in living and variable not in os.environ:
             of_stack = client_environment(layout).items()
             os.environ.update({key: value for key, value in of_stack if key.startswith(prefix)})
-    proxies.bypass(layout.local_host)
+    process.bypass(layout.local_host)
 
 
 def choose_servers(home: Home) -> None:
@@ -144,7 +144,7 @@ def import_prefect(flow: str) -> None:
     import prefect.task_engine  # noqa: F401
 
     importlib.import_module(f"flows.{flow}")
-    garbage.resume()
+    process.resume()
 
 
 ANSWERS_SECONDS = 60.0
@@ -191,8 +191,8 @@ def registry_of(home: Home) -> Iterator[MlflowClient]:
     if not home.has_registry():
         rule = "decisions are stored in MLflow's registry"
         raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or correct MILLRACE_HOME")
-    from tasks.display import terminal
     from tasks.tracking import shipping
+    from tasks.view import terminal
 
     shipping.set_environment()
     with terminal.waiting("importing MLflow"):

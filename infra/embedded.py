@@ -17,10 +17,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tasks.environment import garbage
+from tasks.environment import process
 from tasks.environment.database_templates import is_current
-from tasks.environment.interpreter import PYTHON, environment
-from tasks.environment.log_part import LogPart
+from tasks.environment.process import PYTHON, LogPart, environment
 from tasks.errors import Failed
 
 PATIENCE = 120.0
@@ -99,8 +98,8 @@ def main() -> None:
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # which Slurm and systemd send to every process
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a command in the background of a script ignores it
-    garbage.pause()
-    garbage.skip_at_exit()
+    process.pause()
+    process.skip_at_exit()
     database = Path(os.environ["PREFECT_HOME"]) / "prefect.db"
     if current := is_current("prefect", database):
         os.environ["PREFECT_API_DATABASE_MIGRATE_ON_START"] = "false"  # looking for migrations takes 0.4 s
@@ -108,7 +107,7 @@ def main() -> None:
 
     from infra.prefect_server import make_database
 
-    garbage.resume()
+    process.resume()
 
     make_database(database if current else None)
     config = uvicorn.Config("infra.prefect_server:application", factory=True, log_level="error", lifespan="on")

@@ -16,7 +16,7 @@ from typing import Any
 
 from infra import databases
 from infra.access import Access, loopback, names_of
-from tasks.environment.interpreter import PYTHON, SAFE
+from tasks.environment.process import PYTHON, SAFE
 from tasks.errors import Failed
 
 POOL = "millrace"

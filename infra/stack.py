@@ -28,7 +28,7 @@ import psutil
 from infra import records
 from infra.ports import holder, port_in_use
 from infra.services import Layout, Service, services, surroundings
-from tasks.environment.log_part import LogPart
+from tasks.environment.process import LogPart
 from tasks.errors import Failed, Refused
 
 MARK = "MILLRACE_STACK"

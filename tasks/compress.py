@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
+from tasks.compression import work as compression
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.methods import Chain
 from tasks.config.train import TrainConfig
-from tasks.runner import identities, methods
+from tasks.exporting import work as exporting
+from tasks.processes.workbench import work
+from tasks.runner import identities, starting_models
 from tasks.runner.judgements import judged, kept
 from tasks.runner.searches import search
 from tasks.runner.stages import measure_stage, parent_of, run_stage, verb
@@ -55,7 +58,7 @@ def compress(
     def changed(chain: Chain) -> Model:
         if chain.name not in models:
             before = changed(Chain(chain[:-1]))
-            models[chain.name] = methods.changed(chain[-1], before, examples, chain.name, train, seed)
+            models[chain.name] = starting_models.changed(chain[-1], before, examples, chain.name, train, seed)
         return models[chain.name]
 
     def variant(form: Form) -> Variant:
@@ -67,8 +70,9 @@ def compress(
                 "compress",
                 Variant,
                 identities.variant(form, of, examples, parent, reference, task, config, evaluate),
-                work="tasks.compression.variants:build",
-                arguments=(form, of, examples, records, report, parent, reference, config, evaluate),
+                work(
+                    compression.write_variant, form, of, examples, records, report, parent, reference, config, evaluate
+                ),
                 name=form.name,
             )
         return made[form.name]
@@ -86,8 +90,7 @@ def compress(
             lost=lambda each: measure_stage(
                 "compress",
                 "trial",
-                "tasks.compression.validating:lost",
-                (each, model, examples, records, report, evaluate),
+                work(compression.loss_on_validation, each, model, examples, records, report, evaluate),
             ),
         )
         chains |= {chain.name: chain for chain in searched}
@@ -95,10 +98,10 @@ def compress(
     variants = [variant(form) for form in forms]
 
     def judge() -> dict[str, Any]:
-        latency = measure_stage(
-            "compress", "latency", "tasks.exporting.latency:measure", (list(made.values()), examples)
-        )
-        judging = (forms, variants, made.get(FLOAT.name), report, latency, task, config, evaluate)
-        return measure_stage("compress", "gates", "tasks.compression.judging:judge", judging)
+        measuring = work(exporting.measure_latency, list(made.values()), examples)
+        latency = measure_stage("compress", "latency", measuring)
+        reference = made.get(FLOAT.name)
+        judging = work(compression.judge, forms, variants, reference, report, latency, task, config, evaluate)
+        return measure_stage("compress", "gates", judging)
 
     return kept(variants, judged("compress", identities.judgement(variants, report, config, evaluate), judge))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from tasks.artifacts import Records
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import SourceConfig
+from tasks.processes.workbench import work
+from tasks.records import work as records
 from tasks.runner import identities
 from tasks.runner.stages import run_stage, store_of_run, verb
 
 
 @verb
 def convert(source: SourceConfig, config: RecordsConfig) -> Records:
-    """Convert a source to TFRecord shards, split by a keyed hash of each example (contract 6).
+    """Convert a source to TFRecord shards, split by a keyed hash of each example.
 
     The records have raw bytes (images as PNG or JPEG), a key per example, an offset index, statistics, and metadata for
     `tfds.builder_from_directory`.
@@ -28,7 +30,6 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
         "convert",
         Records,
         identities.records(source, config, memory),
-        work="tasks.records.conversion:build",
-        arguments=(source, config, memory),
+        work(records.convert, source, config, memory),
         check=lambda: check_age(source, config.oldest()),
     )

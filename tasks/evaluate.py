@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation import work as evaluation
+from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 
@@ -16,6 +18,5 @@ def evaluate(model: Model, examples: Snapshot, config: EvaluateConfig) -> Report
         "evaluate",
         Report,
         identities.report(model, examples, config),
-        work="tasks.evaluation.report:build",
-        arguments=(model, examples, records, config),
+        work(evaluation.evaluate, model, examples, records, config),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
+from tasks.exporting import work as exporting
+from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 
@@ -22,6 +24,7 @@ def export(
             than `compress.max_difference`, or raw columns become other inputs in its graph than in the snapshot.
     """
     examples = parent_of(model, "snapshot", Snapshot)
+    records = parent_of(examples, "records", Records)
     fitted = report if evaluate.served else None
     changed = {each.name: parent_of(each, "model", Model) for each in variants}
     changed = {name: other for name, other in changed.items() if other.digest != model.digest}
@@ -29,7 +32,6 @@ def export(
         "export",
         Export,
         identities.export(model, examples, variants, config, fitted),
-        work="tasks.exporting.export:build",
-        arguments=(model, examples, parent_of(examples, "records", Records), variants, config, fitted, changed),
+        work(exporting.export, model, examples, records, variants, config, fitted, changed),
         threads=1,  # the golden outputs must not depend on the number of cores
     )

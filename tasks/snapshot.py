@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.snapshot import SnapshotConfig
+from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import run_stage, verb
 
@@ -22,7 +24,6 @@ def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
         "snapshot",
         Snapshot,
         identities.snapshot(records, config),
-        work="tasks.snapshots:build",
-        arguments=(records, config),
+        work(snapshots.build, records, config),
         check=lambda: check_snapshot(records.manifest["features"], config),
     )

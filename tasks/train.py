@@ -6,10 +6,11 @@ from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.train import TrainConfig
 from tasks.models import ModelConfig
+from tasks.processes.workbench import work
 from tasks.runner import identities
-from tasks.runner.beginnings import base_model, initial_model
-from tasks.runner.self_tests import check_strategy
 from tasks.runner.stages import parent_of, run_stage, verb
+from tasks.runner.starting_models import base_model, check_strategy, initial_model
+from tasks.training import work as training
 
 LEDGER = "state/ledger.jsonl"
 
@@ -40,8 +41,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         "train",
         Model,
         identities.choice(trained, examples, model, config, seed, evaluate),
-        work="tasks.training.choosing:choose",
-        arguments=(list(trained.values()), examples, records, model, config, seed, evaluate),
+        work(training.choose, list(trained.values()), examples, records, model, config, seed, evaluate),
     )
 
 
@@ -59,13 +59,11 @@ def train_one(
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples, evaluate)
     start = initial_model(config)
     records = parent_of(examples, "records", Records)
-    arguments = (examples, model, config, seed, base, start, records, evaluate)
     return run_stage(
         "train",
         Model,
         identities.model(examples, model, config, seed, base, start, evaluate),
-        work=f"tasks.training.fit:{'fit' if name is None else 'fit_named'}",
-        arguments=arguments if name is None else (name, *arguments),
+        work(training.fit, name, examples, model, config, seed, base, start, records, evaluate),
         name=name,
         check=lambda: check_training(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tasks.artifacts import Model, Snapshot
-from tasks.environment import garbage
+from tasks.artifacts import Model, Outcome, Snapshot
+from tasks.environment import process
 from tasks.models.mlp import MlpModel
 from tasks.processes import threads
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED
-from tasks.processes.workbench import Outcome, Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
 from tests.support.benches import Kind, RowsSource, published, workbench
@@ -107,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         start_for_all()
     else:
-        garbage.pause()
+        process.pause()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -122,7 +122,7 @@ def pytest_collection_finish() -> None:
     if SHARED in os.environ:
         wait_for_fork_servers(os.environ[SHARED])
     gc.collect()
-    garbage.resume()
+    process.resume()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -358,10 +358,9 @@ def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -
         seen = [0]
         with Crew(tmp_path, 1).gang("train") as gang:
             gang.call(
-                "tasks.training.fit:fit",
+                Work(fit, (tiny, model, CONFIG.model_copy(update=options), 5)),
                 bench.staging,
                 tmp_path / f"{name}.jsonl",
-                (tiny, model, CONFIG.model_copy(update=options), 5),
                 limits=Limits("resources.timeout", 120),
                 on_report=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
                 stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,

@@ -3,8 +3,8 @@
     python -m tests.mutations [--only PACKAGE] [--list NAME] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
-the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what was found at their first run), and
-guard since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
+the others were drawn afterwards as measures (tests/benchmarks/RESULTS.md tells what their first run found), and guard
+since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ FIRST = [
         "The number of the class is an input of the model that predicts it.",
     ),
     Mutation(
-        "tasks/guess/codes.py",
+        "tasks/guess/candidates.py",
         "        p_values.append(max(_not_rising(",
         "        p_values.append(min(_not_rising(",
         "test_init_reads_cells.py",
         "A number with which what is predicted falls is taken for a code.",
     ),
     Mutation(
-        "tasks/guess/codes.py",
+        "tasks/guess/candidates.py",
         " * len(p_values)) if p_values else 1.0",
         " * len(p_values)) if p_values else 0.0",
         "test_init_reads_cells.py",
@@ -85,7 +85,7 @@ FIRST = [
         "The graph of an export does not know the category 1 where a row says 1.0.",
     ),
     Mutation(
-        "tasks/exporting/raw_csv.py",
+        "tasks/exporting/raw_rows.py",
         "header_names(next(csv.reader([first], **_dialect(sign, form)), []))",
         "next(csv.reader([first], **_dialect(sign, form)), [])",
         "test_init_reads_cells.py",
@@ -99,7 +99,7 @@ FIRST = [
         "Numbers beyond float32 are said to fall together.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/__init__.py",
+        "tasks/training/engines/tensorflow/objectives.py",
         "    return tf.cast(weight > 0, tf.float32)\n",
         "    return weight\n",
         "test_train_objectives.py",
@@ -299,8 +299,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/compress.py",
-        "(list(made.values()), examples)",
-        "(variants, examples)",
+        "exporting.measure_latency, list(made.values()), examples)",
+        "exporting.measure_latency, variants, examples)",
         "test_run_verbs.py::test_the_float_file_is_measured_although_it_is_not_exported",
         (
             "Where export.formats does not list litert, latency is not measured at all, so that a latency "
@@ -439,7 +439,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/order.py",
+        "tasks/draws.py",
         "for key in reversed(round_keys(seed, epoch, split))]",
         "for key in round_keys(seed, epoch, split)]",
         "test_order_permutation.py test_order_blocks.py",
@@ -782,7 +782,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/display/examples.py",
+        "tasks/view/examples.py",
         '            return " ".join(["?", *state["values"]][number] for number in ids)\n',
         '            return " ".join(state["values"][number] for number in ids)\n',
         "test_display_words.py::test_words_are_shown_as_they_are_and_unknown_ones_as_such",
@@ -792,14 +792,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/display/numbers.py",
+        "tasks/view/numbers.py",
         "'gains' if loss < 0 else 'loses'",
         "'gains' if loss > 0 else 'loses'",
         "test_display_words.py::test_numbers",
         "The summary says that a variant gains where it loses quality, and the other way round.",
     ),
     Mutation(
-        "tasks/display/words.py",
+        "tasks/view/words.py",
         "    return None if low is None or high is None or low == high else (low, high)\n",
         "    return None if low is None or high is None else (low, high)\n",
         "test_display_words.py::test_an_interval_of_one_example_is_none",
@@ -819,7 +819,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/environment/memory.py",
+        "tasks/environment/hardware.py",
         "    for level in [folder, *folder.parents]:\n",
         "    for level in [folder]:\n",
         "test_environment.py::test_memory_is_what_the_tightest_group_above_has_left",
@@ -856,7 +856,7 @@ FIRST = [
         "A quality gate with max_loss: 0 accepts the default loss (2 points) instead of none.",
     ),
     Mutation(
-        "tasks/evaluation/noninferiority.py",
+        "tasks/evaluation/multiple_testing.py",
         "    if not _exact(metric, units) and change.units < MIN_EXAMPLES:\n",
         "    if not _exact(metric, units) and change.units < 2:\n",
         "test_compress_verdicts.py::test_a_metric_that_counts_no_examples_is_not_shown_by_few",
@@ -923,7 +923,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/exporting/energy.py",
+        "tasks/exporting/latency.py",
         ("        used = ((b - a) % (largest + 1) for a, b, largest in zip(before, after, ranges, strict=True))\n"),
         "        used = (b - a for a, b, largest in zip(before, after, ranges, strict=True))\n",
         "test_environment.py::test_energy_is_of_all_packages_also_where_a_counter_begins_again",
@@ -997,14 +997,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/pages/curves.py",
+        "tasks/view/curves.py",
         "        shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]\n",
         "        shown = points[:: math.ceil(len(points) / MOST)]\n",
         "test_page_shows_all.py",
         "The curve of a long training (over 400 points) ends before its last value.",
     ),
     Mutation(
-        "tasks/pages/facts.py",
+        "tasks/view/facts.py",
         'startswith(("rejected", "not judged"))',
         'startswith("rejected")',
         "test_page_shows_all.py test_run_page.py",
@@ -1014,7 +1014,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/pages/results.py",
+        "tasks/view/results.py",
         "    both = paired.aligned(first, second)\n",
         "    both = first, second\n",
         "test_page_shows_all.py test_page_unequal_parts.py test_convert_stays.py",
@@ -1178,7 +1178,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/runner/restarts.py",
+        "tasks/runner/signals.py",
         "        self.number = 1 if saved > self._furthest else self.number + 1\n",
         "        self.number = 1 if saved else self.number + 1\n",
         "test_run_bookkeeping.py",
@@ -1270,7 +1270,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        "        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
+        "        return fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
         "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
         "test_store_damage.py test_store_fine_print.py",
         (
@@ -1309,7 +1309,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/best_weights.py",
+        "tasks/training/primary.py",
         "[values[0] + delta, *values[1:]] < best)",
         "[values[0] + delta, *values[1:]] <= best)",
         "test_train_decides.py",
@@ -1420,7 +1420,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/seeds.py",
+        "tasks/training/engines/tensorflow/step.py",
         "            for number, copy in enumerate(replica_copies, first_replica):\n",
         "            for number, copy in enumerate(replica_copies):\n",
         "test_train_workers.py",
@@ -1447,14 +1447,14 @@ FIRST = [
         ("With train.lora and train.ema the model has the last matrices and not the averages that were evaluated."),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/classification.py",
+        "tasks/training/engines/tensorflow/objectives.py",
         "(1 - share) * weights, share * of_example * self._of_class(other)\n",
         "(1 - share) * weights, share * of_example * self._of_class(label)\n",
         "test_augment.py test_train_losses.py test_train_options.py",
         ("With mixup or cutmix and class weights the other label counts with the weight of the first label's class."),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/language_model.py",
+        "tasks/training/engines/tensorflow/objectives.py",
         "batch[SCORED][:, 1:] > 0",
         "batch[SCORED][:, :-1] > 0",
         "test_snapshot_packing.py test_train_objectives.py",
@@ -1512,9 +1512,9 @@ FIRST = [
         "Of trials with equal scores the last one wins instead of the first.",
     ),
     Mutation(
-        "tasks/search/pruners/median.py",
-        ("    return optuna.pruners.MedianPruner(n_startup_trials=config.startup, n_warmup_steps=config.warmup)\n"),
-        "    return optuna.pruners.MedianPruner(n_warmup_steps=config.warmup)\n",
+        "tasks/search/choosing.py",
+        "        return MedianPruner(n_startup_trials=self.startup, n_warmup_steps=self.warmup)\n",
+        "        return MedianPruner(n_warmup_steps=self.warmup)\n",
         "test_tune_choices.py",
         (
             "tune.pruner.startup other than 5 (the library's default) is ignored: trials are ended earlier "
@@ -1522,9 +1522,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/search/samplers/tpe.py",
-        "            constant_liar=True,\n",
-        "            constant_liar=False,\n",
+        "tasks/search/choosing.py",
+        "                constant_liar=True,\n",
+        "                constant_liar=False,\n",
         "test_tune_choices.py",
         ("With tune.parallel above 1 trials that run at the same time do not keep away from each other's values."),
     ),
@@ -1616,14 +1616,14 @@ FIRST = [
         "A ledger whose number of examples is wrong is called proven.",
     ),
     Mutation(
-        "tasks/training/spikes.py",
+        "tasks/training/meter.py",
         "step <= spike.step and",
         "step < spike.step and",
         "test_train_checkpoints.py::test_a_checkpoint_of_the_step_that_spikes_is_before_it",
         "A spike at the step right after a checkpoint goes back past it, and skips more examples than it must.",
     ),
     Mutation(
-        "tasks/training/spikes.py",
+        "tasks/training/meter.py",
         "                self.seconds += call.seconds\n",
         "",
         "test_train_curves.py::test_spikes_remember_a_window_across_calls_and_a_stop",
@@ -1741,14 +1741,14 @@ FIRST = [
         "A key that occurs twice beside another of the same hash is not refused.",
     ),
     Mutation(
-        "tasks/records/parts.py",
+        "tasks/records/duplicates.py",
         "(part + 1) * SPACE // number - 1)",
         "(part + 1) * SPACE // number - 2)",
         "test_convert_parts.py::test_every_row_is_in_one_part_of_the_hash_space",
         "With more than a million rows a content at the border of two parts of the hash space is compared with none.",
     ),
     Mutation(
-        "tasks/records/regrouping.py",
+        "tasks/records/merging.py",
         "np.lexsort((np.asarray(table[PLACE]), splits))",
         'np.argsort(splits, kind="stable")',
         "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
@@ -1758,7 +1758,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/regrouping.py",
+        "tasks/records/merging.py",
         'done.pop("plan") == plan',
         'done.pop("plan")',
         "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
@@ -1994,7 +1994,7 @@ FIRST = [
         "With promote.baseline: learned a model that is worse than a simple one becomes champion.",
     ),
     Mutation(
-        "tasks/evaluation/baselines/heads.py",
+        "tasks/evaluation/baselines/kind.py",
         "return estimator.fit(values, truth, sample_weight=weights)",
         "return estimator.fit(values, truth)",
         "test_evaluate_baselines.py::test_train_examples_count_with_their_weights",
@@ -2029,21 +2029,21 @@ FIRST = [
         "A variant that breaks on a large slice is undecided, and kept, because of a small one.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         '        if stat_keys[name][0] != row["bytes"]:\n',
         '        if stat_keys[name][0] < row["bytes"]:\n',
         "test_store_fine_print.py::test_a_file_that_has_grown_is_damaged_by_its_size_alone",
         "A file that something was appended to is named by its hash alone, after all of it was read.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         '        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest\n        or ',
         "        ",
         "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
         "A fetched copy whose manifest has other inputs is published under this digest.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         'if manifest["digest"] != digest or manifest["kind"] != kind:',
         'if manifest["digest"] != digest:',
         "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
@@ -2078,7 +2078,7 @@ FIRST = [
         "A run that continued just now is killed by one that had found it silent.",
     ),
     Mutation(
-        "tasks/exporting/raw_csv.py",
+        "tasks/exporting/raw_rows.py",
         'named = 1 if form["header"] is None else 0',
         "named = 0",
         "test_export_parts.py::test_a_csv_row_of_another_length_is_named_and_the_delimiter_is_that_with_all_columns",
@@ -2141,14 +2141,14 @@ FIRST = [
         "Texts of a large bucket are compared with those of another run, and near-duplicates stay.",
     ),
     Mutation(
-        "tasks/sources/archive_listing.py",
+        "tasks/sources/archives.py",
         '".tbz2", ".tar.xz"',
         '".tar.xz"',
         "test_source_names.py",
         "A .tbz2 file is said to be no folder, not how to read it.",
     ),
     Mutation(
-        "tasks/sources/archive_listing.py",
+        "tasks/sources/archives.py",
         '".txz", ".7z", ".rar")',
         '".txz", ".7z")',
         "test_source_names.py",
@@ -2211,7 +2211,7 @@ FIRST = [
         "A bad image of a later piece is named as another file.",
     ),
     Mutation(
-        "tasks/sources/columns.py",
+        "tasks/sources/features.py",
         "SHAPES.get(kind, ())",
         "()",
         "test_source_parts.py",
@@ -2323,7 +2323,7 @@ FIRST = [
         "The average of three seeds is one and a half times the mean.",
     ),
     Mutation(
-        "tasks/training/ranks.py",
+        "tasks/training/speed.py",
         "            self.since, self.since_steps = [], 0\n",
         "            self.since_steps = 0\n",
         "test_train_group.py",
@@ -2344,7 +2344,7 @@ FIRST = [
         "A signal to one process of several leaves the others waiting for ever.",
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/serving.py",
+        "tasks/training/engines/parameter_server/engine.py",
         '"worker": addresses[1:first_server]',
         '"worker": addresses[1 : first_server - 1]',
         "test_train_group.py",
@@ -2498,7 +2498,7 @@ FIRST = [
         "Each look for a file that is not there takes seconds: a store with many pieces, minutes.",
     ),
     Mutation(
-        "tasks/store/checks.py",
+        "tasks/store/store.py",
         "        except ABSENT:\n            return name",
         "        except OSError:\n            return name",
         "test_store_reads_again.py",
@@ -2533,7 +2533,7 @@ FIRST = [
         "gc removes what a finished run uses that a retried flow run of Prefect has opened again.",
     ),
     Mutation(
-        "tasks/runs/index.py",
+        "tasks/runs/runs.py",
         "            key = stat_of(path)\n",
         "            key = stat_of(path)[:1]\n",
         "test_run_index.py",
@@ -2568,7 +2568,7 @@ FIRST = [
         "A drill holds although a command ended with an exit code that it must not have.",
     ),
     Mutation(
-        "tasks/processes/crew.py",
+        "tasks/processes/gang.py",
         "                network = _network(waiting) if len(roles) > 1 else None\n",
         "                network = None\n",
         "test_train_workers.py test_tracking_unequal_parts.py",
@@ -2596,14 +2596,14 @@ FIRST = [
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
     Mutation(
-        "tasks/sources/row_hashes.py",
+        "tasks/sources/rows.py",
         "        parts += [binary_of(marks.view(np.uint8).reshape(rows, 8)), cells]\n",
         "        parts += [cells]\n",
         "test_convert_stays.py",
         "Rows that differ only in where a cell ends, or in a missing cell, have one hash.",
     ),
     Mutation(
-        "tasks/records/ties.py",
+        "tasks/records/duplicates.py",
         "for name in (ROW, CONTENT[1], CONTENT[0])])]",
         "for name in (SPLIT, CONTENT[1], CONTENT[0])])]",
         "test_convert_stays.py test_convert_duplicates.py",
@@ -2762,7 +2762,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/environment/stop_signals.py",
+        "tasks/environment/process.py",
         (
             "        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:"
             "\n            previous[int(number)] = signal.signal(number, handler)\n"
@@ -2893,7 +2893,7 @@ SECOND = [
         "The standard deviation of numbers in the statistics is too small.",
     ),
     Mutation(
-        "tasks/training/best_weights.py",
+        "tasks/training/primary.py",
         '(state["awaited"], state["waited"]) if ends',
         '(state["awaited"], 0) if ends',
         "test_train_curves.py test_train_decides.py test_train_checkpoints.py test_train_ends_and_continues.py",
@@ -3148,7 +3148,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/config/space.py",
+        "tasks/search/space.py",
         "        return [float(low + number * step) for number in range((high - low) // step + 1)]\n",
         "        return [float(low + number * step) for number in range((high - low) // step)]\n",
         "test_tune_search.py test_tune_parts.py test_config_values.py test_config_rules.py",
@@ -3288,7 +3288,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/sources/archive_listing.py",
+        "tasks/sources/archives.py",
         '    return "not a path below it" if {"", ".", ".."} & set(name.split("/")) else None\n',
         '    return "not a path below it" if {"", "."} & set(name.split("/")) else None\n',
         "test_source_archives.py test_source_webdataset.py",
@@ -3328,7 +3328,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/rematerialised_step.py",
+        "tasks/training/engines/tensorflow/segmented_steps.py",
         "        with keras.StatelessScope(state_mapping=state), tf.GradientTape() as tape:\n",
         "        with keras.StatelessScope(), tf.GradientTape() as tape:\n",
         "test_train_memory.py",
@@ -3338,7 +3338,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/environment/interpreter.py",
+        "tasks/environment/process.py",
         '    return {name: value for name, value in variables.items() if name != "PYTHONPATH"} | SAFE\n',
         "    return {**variables, **SAFE}\n",
         "test_environment.py test_import_path.py",
@@ -3348,7 +3348,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/processes/local.py",
+        "tasks/processes/places.py",
         "                for process in psutil.Process(pid).children(recursive=True):\n",
         "                for process in psutil.Process(pid).children():\n",
         "test_run_gang.py test_deadlines_fire.py test_run_processes.py test_run_tries_again.py",
@@ -3368,7 +3368,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/training/goodput.py",
+        "tasks/training/speed.py",
         "        again = min(max(self.reached - (step - last.steps), 0), last.steps) / last.steps\n",
         "        again = min(max(self.reached - step, 0), last.steps) / last.steps\n",
         "test_train_goodput.py test_train_curves.py",
@@ -3378,7 +3378,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/store/lines.py",
+        "tasks/store/files.py",
         "        os.ftruncate(descriptor, end)\n        try:\n",
         "        try:\n",
         "test_tracking_journal.py test_store_fine_print.py test_store_lines.py",
@@ -3425,7 +3425,7 @@ THIRD = [
         "A deployed run that awaits approval is failed by Prefect after 12 hours instead of 30 days.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/pipelined_step.py",
+        "tasks/training/engines/tensorflow/segmented_steps.py",
         (
             "            before = total.get(id(variable))\n            total[id(variable)] = gradient if"
             " before is None else before + gradient  # where the variable is\n"
@@ -3445,7 +3445,7 @@ THIRD = [
         "Monday and Sunday, the hours 0 and 23, January and December are the same for a model.",
     ),
     Mutation(
-        "tasks/records/shared.py",
+        "tasks/records/duplicates.py",
         "        both = both[both != 0]\n",
         "",
         "test_convert_parts.py test_convert_duplicates.py",
@@ -3463,8 +3463,8 @@ THIRD = [
     ),
     Mutation(
         "tasks/search/study.py",
-        "            sampler = make_sampler(self.config.sampler, dict(self.config.space), self.seed, number)\n",
-        "            sampler = make_sampler(self.config.sampler, dict(self.config.space), 0, number)\n",
+        "            sampler = self.config.sampler.sampler(self.config.space, self.seed, number)\n",
+        "            sampler = self.config.sampler.sampler(self.config.space, 0, number)\n",
         "test_tune_search.py test_tune_parts.py test_settings_reach_their_use.py",
         "Tunings with different seeds try the same values.",
     ),
@@ -3496,9 +3496,9 @@ THIRD = [
 
 FOURTH = [
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/ranking.py",
-        "    return Ranking(made.loss, made.smoothing)\n",
-        "    return Ranking(made.loss)\n",
+        "tasks/training/engines/tensorflow/objectives.py",
+        'targets", rule, "use multilabel")\n        return made\n',
+        'targets", rule, "use multilabel")\n        return cls(made.loss)\n',
         "test_train_losses.py test_train_objectives.py test_train_own_loss.py test_evaluate_ranking.py",
         "`train.label_smoothing` has no effect on the task ranking, although it is accepted and part of the digest.",
     ),
@@ -3626,7 +3626,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/training/own_files.py",
+        "tasks/training/starting.py",
         '    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]\n',
         '    files = sorted(each for each in path.glob("*") if each.is_file()) if path.is_dir() else [path]\n',
         "test_train_decides.py::test_another_file_at_any_depth_of_a_folder_of_first_weights_is_another_model",
@@ -3723,7 +3723,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/pages/judgement.py",
+        "tasks/view/judgement.py",
         '    return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
         '    return sorted(rows, key=lambda row: row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
         "test_page_leaves_out_the_least.py::test_of_many_classes_those_with_the_most_examples_are_shown",
@@ -3781,7 +3781,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/environment/memory.py",
+        "tasks/environment/hardware.py",
         '            left.append(int(limit) - int((level / "memory.current").read_text()) + caches)\n',
         '            left.append(int(limit) - int((level / "memory.current").read_text()) - caches)\n',
         "test_train_memory.py test_environment.py",
@@ -3865,16 +3865,16 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/search/pruners/hyperband.py",
-        "        min_resource=config.first, max_resource=config.last, reduction_factor=config.factor\n",
-        "        min_resource=config.first, max_resource=config.last\n",
+        "tasks/search/choosing.py",
+        "(min_resource=self.first, max_resource=self.last, reduction_factor=self.factor)\n",
+        "(min_resource=self.first, max_resource=self.last)\n",
         "test_tune_parts.py::test_each_pruner_and_each_sampler_gets_all_of_its_settings",
         "`tune.pruner.factor` of hyperband is ignored: Optuna's 3 is used where the user has set 2 or 4.",
     ),
     Mutation(
-        "tasks/search/samplers/grid.py",
-        '    return GridSampler(grid, derived(seed, "grid"))\n',
-        '    return GridSampler(grid, derived(seed, f"grid/{number}"))\n',
+        "tasks/search/choosing.py",
+        '        return GridSampler(grid, derived(seed, "grid"))\n',
+        '        return GridSampler(grid, derived(seed, f"grid/{number}"))\n',
         "test_tune_search.py test_tune_parts.py test_tune_choices.py",
         (
             "A grid search shuffles its combinations anew for each trial, so that some are tried several"
@@ -3883,8 +3883,8 @@ FOURTH = [
     ),
     Mutation(
         "tasks/search/space.py",
-        "    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)\n",
-        "    return FloatDistribution(space.low, space.high, log=space.log)\n",
+        "        return FloatDistribution(self.low, self.high, log=self.log, step=self.step)\n",
+        "        return FloatDistribution(self.low, self.high, log=self.log)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
         "The `step` of a range of floats in `tune.space` is ignored: 0.1 to 0.5 by 0.1 gives trials such as 0.2371.",
     ),
@@ -3899,7 +3899,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/display/words.py",
+        "tasks/view/words.py",
         (
             "    padded = f\", {padding / sum(split['rows'] * (block + 1) for split in splits):.1%} padding\""
             ' if padding else ""\n'
@@ -3965,7 +3965,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/store/lines.py",
+        "tasks/store/files.py",
         (
             '    if not line.endswith(b"\\n"):\n        return None\n    try:\n        row = json.loads(line)\n'
             "    except ValueError:\n        return None\n"
@@ -4002,7 +4002,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/guess/file_kinds.py",
+        "tasks/guess/folders.py",
         (
             "    except UnicodeDecodeError as error:\n        if error.start < len(head) - 3:  # otherwise"
             " the sample ends within a character\n            return False\n"
@@ -4036,7 +4036,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/runner/self_tests.py",
+        "tasks/runner/starting_models.py",
         '        "precision": config.precision,\n',
         "",
         "test_run_stages.py test_train_self_test.py test_golden_digests.py test_settings_reach_their_use.py",
@@ -4085,9 +4085,9 @@ FIFTH = [
         "MLflow shows runs that ended in January 1970, with negative durations; sorting by end or duration is useless.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives/anomaly.py",
-        "    return Anomaly(made.loss, made.smoothing)\n",
-        "    return Anomaly(made.loss)\n",
+        "tasks/training/engines/tensorflow/objectives.py",
+        '1 for an anomaly", "use multilabel")\n        return made\n',
+        '1 for an anomaly", "use multilabel")\n        return cls(made.loss)\n',
         "test_evaluate_anomaly.py test_train_losses.py test_train_objectives.py",
         (
             "`train.label_smoothing: 0.1` of an anomaly detector changes nothing but the digest: the loss is"
@@ -4136,9 +4136,15 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/display/evaluation.py",
-        '        before, after = (test["calibration"][when] for when in ("before", "after"))\n',
-        '        before, after = (test["calibration"][when] for when in ("after", "before"))\n',
+        "tasks/view/evaluation.py",
+        (
+            '        before, after = (test["calibration"][when] for when in ("before", "after"))\n'
+            '        text = f"temperature '
+        ),
+        (
+            '        before, after = (test["calibration"][when] for when in ("after", "before"))\n'
+            '        text = f"temperature '
+        ),
         "test_page_fine_print.py test_display_lines.py",
         (
             "`millrace show` gives the loss and the calibration error before and after the temperature in"
@@ -4179,7 +4185,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/schema.py",
+        "tasks/records/rules.py",
         "    return time if time.tzinfo else time.replace(tzinfo=UTC)\n",
         "    return time.replace(tzinfo=UTC)\n",
         "test_convert_parts.py",
@@ -4189,9 +4195,9 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/search/pruners/halving.py",
-        "    return SuccessiveHalvingPruner(min_resource=config.first, reduction_factor=config.factor)\n",
-        "    return SuccessiveHalvingPruner(min_resource=config.first)\n",
+        "tasks/search/choosing.py",
+        "        return SuccessiveHalvingPruner(min_resource=self.first, reduction_factor=self.factor)\n",
+        "        return SuccessiveHalvingPruner(min_resource=self.first)\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py",
         (
             "`tune.pruner: {kind: halving, first: 10, factor: 2}` prunes with a factor of 4: three of four"
@@ -4199,7 +4205,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/search/samplers/__init__.py",
+        "tasks/search/choosing.py",
         '    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest()\n',
         "    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()\n",
         "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
@@ -4209,7 +4215,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/checks.py",
+        "tasks/training/engines/tensorflow/engine.py",
         "        if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:\n",
         "        if (parts := config.accumulate) > 1:\n",
         "test_train_step.py",
@@ -4287,7 +4293,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/length_order.py",
+        "tasks/feed/orders.py",
         (
             "        first = begin - (epoch * n + begin) % self._batch_size  # where the batch begins that"
             " has position `begin`\n"
@@ -4312,7 +4318,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/pages/data.py",
+        "tasks/view/data.py",
         '    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
         '    rows = statistics.get("count", 0)\n',
         "test_page_parts.py test_page_fine_print.py test_page_unequal_parts.py test_page_shows_all.py",
@@ -4342,7 +4348,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/config/tune.py",
+        "tasks/search/config.py",
         (
             "        limits = [self.trials or MOST, *([self.combinations] if self.sampler.exhausts else [])]"
             "\n        return min(limits)\n"
@@ -4355,7 +4361,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/environment/output.py",
+        "tasks/environment/process.py",
         (
             "        closed = isinstance(error, BrokenPipeError) or (\n            error.errno == errno.EIO"
             " and stat.S_ISCHR(os.fstat(self._stream.fileno()).st_mode)\n        )\n"
@@ -4493,9 +4499,9 @@ SIXTH = [
         "`millrace gc --days` deletes the files of registered model versions, the champion's included.",
     ),
     Mutation(
-        "tasks/search/samplers/random.py",
-        'derived(seed, f"trial/{number}")',
-        'derived(seed, "trial")',
+        "tasks/search/choosing.py",
+        'RandomSampler(derived(seed, f"trial/{number}"))',
+        'RandomSampler(derived(seed, "trial"))',
         "test_tune_parts.py test_tune_search.py test_tune_choices.py test_settings_reach_their_use.py",
         "All trials of a random search have the same values, so that the search tries one point.",
     ),
@@ -4745,7 +4751,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/training/memory.py",
-        "memory.available() // bench.hosts.count(bench.hosts[bench.rank])",
+        "hardware.available() // bench.hosts.count(bench.hosts[bench.rank])",
         "memory.available()",
         "test_train_memory.py test_train_group.py test_train_decides.py",
         (

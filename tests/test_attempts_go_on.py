@@ -19,16 +19,15 @@ from tasks.runner import tuning
 from tasks.runner.signals import Signals
 from tasks.runner.trials import SECONDS, TrialAttempt
 from tasks.runner.tuning import SPENT, Search
-from tasks.runs import trials as of_runs
+from tasks.runs import runs as of_runs
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
 from tasks.runs.runs import Run, opened
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 from tasks.tracking.shipping import Shipper
-from tasks.training.best_weights import BestWeights
-from tasks.training.meter import Meter, StepSums
-from tasks.training.spikes import Spikes
+from tasks.training.meter import Meter, Spikes, StepSums
+from tasks.training.primary import BestWeights
 from tests.support.homes import DIGITS
 
 TUNE = "{space: {train.batch_size: {kind: int, low: 8, high: 16}}, trials: 3, minutes: 5}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.session import check_server
-from tasks.environment.output import Output
+from tasks.environment.process import Output
 from tasks.errors import Failed
 from tests.support.homes import DIGITS, MILLRACE, PLAIN, Answer, CommandHome
 

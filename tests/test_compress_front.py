@@ -16,7 +16,7 @@ from tasks.config.compress import WantConfig
 from tasks.config.load import validate
 from tasks.config.sizes import parse
 from tasks.errors import Refused
-from tasks.pages import front as picture
+from tasks.view import variants as picture
 
 few = st.integers(1, 4)
 points = st.lists(st.tuples(few, few, few, st.booleans()), min_size=1, max_size=8).map(

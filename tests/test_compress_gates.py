@@ -23,8 +23,8 @@ from tasks.evaluation.differences import Paired, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio
 from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import decide
+from tasks.evaluation.multiple_testing import Test as LimitTest
 from tasks.evaluation.multiple_testing import holm
-from tasks.evaluation.noninferiority import Test as LimitTest
 
 COUNT = 400
 

@@ -382,7 +382,8 @@ def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
     """The flow's process computes digests, and does not import TensorFlow or SciPy."""
     code = (
         "HEAVY = {'tensorflow', 'keras', 'sklearn', 'jax', 'scipy', 'polars', 'pandas'}\n"
-        "import sys; from tasks.compression import METHODS, versions; from tasks.config import CompressConfig\n"
+        "import sys; from tasks.compression import METHODS, versions\n"
+        "from tasks.config.compress import CompressConfig\n"
         "needed = {'qat': {'fine_tune': {'steps': 1}}}\n"
         "needed['prune_structured'] = needed['qat']\n"
         "needed['low_rank'] = {'rank': 1, **needed['qat']}\n"

@@ -37,7 +37,7 @@ from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
 from tasks.models.mlp import MlpModel
 from tasks.models.prunable import Group
-from tasks.runner.methods import check_teacher
+from tasks.runner.starting_models import check_teacher
 
 TUNED = FineTune(steps=10)
 

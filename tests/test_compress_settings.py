@@ -14,7 +14,7 @@ from tasks.config.load import validate
 from tasks.config.method import FineTune
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused
-from tasks.runner import methods
+from tasks.runner import starting_models
 from tasks.runs.home import Home
 
 PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
@@ -174,21 +174,23 @@ def test_a_teacher_has_the_classes_and_the_tokens_of_the_student(
 
     own, same, other = (snapshot(*each) for each in (("1", "x"), ("2", "x"), ("3", "y")))
     known = {"2": same, "3": other}
-    monkeypatch.setattr(methods, "parent_of", lambda teacher, *_: known[teacher.manifest["parents"]["snapshot"]])
+    monkeypatch.setattr(
+        starting_models, "parent_of", lambda teacher, *_: known[teacher.manifest["parents"]["snapshot"]]
+    )
 
     def teacher(examples: Snapshot, **label: Any) -> Model:
         features = {**examples.manifest["features"], "label": {"classes": ["a", "b"], **label}}
         return Model("0" * 64, tmp_path, "model", {"features": features, "parents": {"snapshot": examples.digest}})
 
     for taught in (own, same):
-        methods.check_teacher(teacher(taught), own)
+        starting_models.check_teacher(teacher(taught), own)
     for wrong, says in (
         (teacher(own, classes=["b", "a"]), r"label has classes \['b', 'a'\]; .* the snapshot has classes \['a', 'b'\]"),
         (teacher(snapshot("2", "x", vocabulary=8)), "text has vocabulary 8; .* the snapshot has vocabulary 9"),
         (teacher(other), "which was trained with another tokenizer"),
     ):
         with pytest.raises(Failed, match=says):
-            methods.check_teacher(wrong, own)
+            starting_models.check_teacher(wrong, own)
 
 
 def test_a_teacher_that_is_not_in_the_store_is_refused_before_the_run_begins(tmp_path: Path) -> None:

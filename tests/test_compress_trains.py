@@ -19,6 +19,7 @@ from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed, distill, low_rank, prune, prune_structured, qat
+from tasks.compression import work as compression
 from tasks.compression.factored import factored
 from tasks.compression.frozen import Frozen
 from tasks.compression.kernels import kernels
@@ -48,8 +49,8 @@ from tasks.models.prunable import Group
 from tasks.models.transformer import TransformerModel
 from tasks.models.user_models import KerasFileModel
 from tasks.models.vit import ViTModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training.starting import by_path
 from tests.support.damage import without_largest_weights
@@ -111,10 +112,9 @@ class Training:
                     at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
 
             gang.call(
-                "tasks.compression.changed:train",
+                Work(compression.train, self.arguments(method, name, prepared, train)),
                 bench.staging,
                 self.root / name / "journal.jsonl",
-                self.arguments(method, name, prepared, train),
                 limits=Limits("resources.timeout", 120),
                 on_report=on_report,
             )

@@ -13,6 +13,7 @@ from keras import layers as of_keras
 
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import changed, given, int8_selective, judging, kernels, low_rank, masks, prune, qat, validating
+from tasks.compression import work as compression
 from tasks.compression.given import Given
 from tasks.compression.judging import by_slice, subject_of
 from tasks.compression.layers import Layer
@@ -34,7 +35,7 @@ from tasks.exporting.arrays import write_arrays
 from tasks.models.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner import identities
-from tasks.runner import methods as of_methods
+from tasks.runner import starting_models as of_methods
 
 TUNED = FineTune(steps=10)
 SHARE = Share(lambda values: values)
@@ -510,8 +511,8 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The stages that are asked for, each of which makes a model of its number."""
     asked: list[dict[str, Any]] = []
 
-    def run_stage(stage: str, kind: Any, identity: Any, **more: Any) -> Any:
-        asked.append({"stage": stage, "identity": identity, **more})
+    def run_stage(stage: str, kind: Any, identity: Any, work: Any, **more: Any) -> Any:
+        asked.append({"stage": stage, "identity": identity, "work": work, **more})
         return Model(str(len(asked)) * 64, Path(), "model")
 
     monkeypatch.setattr(of_methods, "run_stage", run_stage)
@@ -536,16 +537,16 @@ def test_a_method_that_trains_is_prepared_trained_and_finished_of_one_another(
     prepared, trained, finished = stages
     first, second = (Model(number * 64, Path(), "model") for number in "12")
     assert prepared["identity"] == ("prepared", before, examples, prune_slowly, seed)
-    assert prepared["arguments"] == (prune_slowly, before, seed) and prepared["name"] == "prune-prepared"
-    config = trained["arguments"][4]
-    assert trained["arguments"] == ("prune", examples, first, None, config, seed)
+    assert prepared["work"].arguments == (prune_slowly, before, seed) and prepared["name"] == "prune-prepared"
+    config = trained["work"].arguments[4]
+    assert trained["work"].arguments == ("prune", examples, first, None, config, seed)
     assert trained["identity"] == ("retrained", first, examples, config, seed, None)
     assert config.steps == 9 and config.init.model == first.digest
     assert (trained["roles"], trained["restarts"]) == (config.roles, config.restarts)
     assert trained["keep"][1] == "ledger-prune.jsonl"
     trained["prepare"]()
     assert checked == [config]
-    assert finished["arguments"] == (prune_slowly, second) and finished["work"].endswith(":finish")
+    assert finished["work"].arguments == (prune_slowly, second) and finished["work"].function is compression.finish
     assert finished["identity"] == ("changed", second, examples, prune_slowly)
 
 
@@ -553,5 +554,5 @@ def test_a_model_is_changed_at_once_where_a_method_does_not_train(stages: list[d
     before, examples = Model("m" * 64, Path(), "model"), Snapshot("s" * 64, Path(), "snapshot")
     of_methods.changed(Prune(), before, examples, "prune", None, 7)  # type: ignore[arg-type]
     [only] = stages
-    assert only["work"].endswith(":build") and only["arguments"] == (Prune(), before)
+    assert only["work"].function is compression.change_model and only["work"].arguments == (Prune(), before)
     assert (only["name"], only["identity"]) == ("prune-model", ("changed", before, examples, Prune()))

@@ -18,8 +18,7 @@ from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices
 from tasks.exporting import EVIDENCE
-from tasks.exporting.energy import Energy
-from tasks.exporting.latency import BATCHES, THREADS, measure
+from tasks.exporting.latency import BATCHES, THREADS, Energy, measure
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
 from tasks.runner.judgements import kept

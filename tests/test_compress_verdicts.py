@@ -23,8 +23,8 @@ from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio, Verdict
 from tasks.evaluation.gating import Subject, find, metrics_of
 from tasks.evaluation.gating.deciding import ERROR, decide
 from tasks.evaluation.judging import limit
-from tasks.evaluation.noninferiority import Test as LimitTest
-from tasks.evaluation.noninferiority import at_most, loss
+from tasks.evaluation.multiple_testing import Test as LimitTest
+from tasks.evaluation.multiple_testing import at_most, loss
 
 
 def verdict(kind: str, few: bool = False) -> Verdict:

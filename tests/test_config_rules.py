@@ -36,18 +36,19 @@ from tasks.config.sources import (
     TfrecordSource,
     WebdatasetSource,
 )
-from tasks.config.space import FloatRange, IntRange
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
-from tasks.config.tune import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner, TuneConfig
 from tasks.config.yaml_values import read_yaml
 from tasks.models.convnet import ConvnetModel, ResNetModel
 from tasks.models.encoder import EncoderModel
 from tasks.models.transformer import TransformerModel
 from tasks.models.user_models import KerasFileModel
 from tasks.models.vit import ViTModel
+from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
+from tasks.search.config import TuneConfig
+from tasks.search.space import FloatRange, IntRange
 
 NEEDED: dict[type[Section], str] = {
     ChampionGate: "{max_loss: 0.1}",

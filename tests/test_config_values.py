@@ -26,13 +26,14 @@ from tasks.config.roles import CHIEF, SIDECAR
 from tasks.config.schedule import OneCycle, Piecewise, WarmupStableDecay
 from tasks.config.sizes import Bytes, parse
 from tasks.config.sources import CsvSource
-from tasks.config.space import Choice, FloatRange, IntRange
 from tasks.config.spikes import Rollback
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig, TrainConfig
-from tasks.config.tune import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler, TuneConfig
 from tasks.config.tuned import with_values
+from tasks.search.choosing import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
+from tasks.search.config import TuneConfig
+from tasks.search.space import Choice, FloatRange, IntRange
 from tests.support.training import raise_conflict
 
 

@@ -122,8 +122,8 @@ JUDGING = (
     "records/profile.py",
     "reader",
     "evaluation",
-    "pages/facts.py",
-    "pages/judgement.py",
+    "view/facts.py",
+    "view/judgement.py",
 )
 """Where numbers decide what is guessed, read, found to be similar or suspicious, and judged."""
 OF_MEMORY = re.compile(

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks.artifacts import Records
+from tasks.artifacts import Outcome, Records
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import SklearnSource
-from tasks.processes.workbench import Outcome, Workbench
+from tasks.processes.workbench import Workbench
 from tasks.records.conversion import build
 from tasks.records.reading import RecordsReader
 

@@ -12,13 +12,13 @@ import pytest
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource
-from tasks.display.words import describe
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
 from tasks.records.conversion import build, convert
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
 from tasks.sources.hashes import digests
+from tasks.view.words import describe
 from tests.support.raw_data import png
 
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
@@ -144,6 +144,6 @@ def test_memory_is_bounded_by_parts_of_the_hash_space(
     bench: Workbench, source: Callable, publish: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = converted(bench, source(), publish)
-    monkeypatch.setattr("tasks.records.parts.PART", 7)
+    monkeypatch.setattr("tasks.records.duplicates.PART", 7)
     again, _ = converted(bench, source(), publish)
     assert again.statistics["duplicates"] == whole.statistics["duplicates"]

@@ -15,7 +15,7 @@ import pytest
 
 from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Lost
-from tasks.processes.pool import AHEAD, in_processes
+from tasks.processes.threads import AHEAD, in_processes
 from tasks.records import conversion, sorting
 from tasks.sources import Piece, Rows
 from tasks.store.files import checksums
@@ -24,7 +24,8 @@ from tests.support.raw_data import png
 SCRIPT = """
 import sys
 from pathlib import Path
-from tasks.config import CsvSource, RecordsConfig
+from tasks.config.sources import CsvSource
+from tasks.config.records import RecordsConfig
 from tasks.records import conversion
 from tasks.sources import table_files
 from tasks.processes.workbench import Silence, Workbench

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import Failed
-from tasks.records import shared, tfds
+from tasks.records import duplicates, tfds
 from tasks.records.kinds import kind_of
 from tasks.sources.features import NO_TIME, Feature
 from tasks.sources.record_files import RecordFile
@@ -113,7 +113,7 @@ def test_the_most_frequent_values_of_a_category_come_first_and_of_equal_ones_the
 
 def test_an_input_is_shared_where_there_are_train_and_test() -> None:
     for splits in (["train"], ["test"], ["train", "validation"], []):
-        assert shared.find(SimpleNamespace(splits=splits), {"x": feature("text")}, {}) == {}  # type: ignore[arg-type]
+        assert duplicates.find_shared(SimpleNamespace(splits=splits), {"x": feature("text")}, {}) == {}  # type: ignore[arg-type]
 
 
 def test_the_description_of_records_has_their_splits_by_name_and_their_classes_in_order() -> None:

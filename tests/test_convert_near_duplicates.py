@@ -22,9 +22,7 @@ from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config.base import Conflict
 from tasks.config.records import NearDuplicates, RecordsConfig
 from tasks.config.sources import ImageFolderSource, JsonlSource
-from tasks.display.words import describe
 from tasks.errors import Refused
-from tasks.pages.data import data
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.near import SIGNATURE, Compared, compared, image, text
@@ -32,6 +30,8 @@ from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _sig
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
 from tasks.sources.hashes import digests, split_numbers
+from tasks.view.data import data
+from tasks.view.words import describe
 from tests.support.homes import CommandHome
 from tests.support.tables import feature
 
@@ -154,7 +154,7 @@ def test_a_group_goes_to_the_split_of_its_smallest_hash_and_nothing_else_moves(
     assert [outcome.counts[split] for split in SHARES] == counts
 
     monkeypatch.setattr("tasks.records.conversion.ALONE_BYTES", 0)
-    monkeypatch.setattr("tasks.records.parts.PART", 17)
+    monkeypatch.setattr("tasks.records.duplicates.PART", 17)
     again, shared = convert(benches("shared"), rows, near_duplicates={"handling": "group"})
     assert shared.manifest["files"] == made.manifest["files"], "by several processes, and in parts of the hash space"
     assert again == outcome

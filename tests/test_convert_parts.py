@@ -18,17 +18,16 @@ from tasks.config.records import RecordsConfig
 from tasks.config.sources import JsonlSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tasks.records import conversion, duplicates, merging, shared
-from tasks.records import parts as parts_of_runs
+from tasks.records import conversion, duplicates, merging
+from tasks.records import duplicates as parts_of_runs
 from tasks.records.assignment import Assignment
 from tasks.records.kinds import kind_of, merge_by_key
-from tasks.records.merging import Merger, Runs, Shard
+from tasks.records.merging import Merger, Regrouper, Runs, Shard
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
 from tasks.records.pixels import NotAnImage, sums
 from tasks.records.profile import profile
 from tasks.records.reading import RecordsReader, read_manifest
-from tasks.records.regrouping import Regrouper
 from tasks.records.rules import Rules
 from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Run, Sorter, hash_of, hashed, write_run
 from tasks.snapshots.transforms import columns
@@ -295,15 +294,17 @@ def test_an_input_in_train_and_in_test_is_counted_by_its_examples_of_test(bench:
         [row("a1", 1, 1, hash=7), row("a2", 2, 1, hash=7), row("m1", 3, 1, hash=0), row("n", 4, 1, hash=11)],
         [row("t1", 1, 0, hash=7), row("t0", 2, 0, hash=7), row("m2", 3, 0, hash=0), row("o", 4, 0, hash=12)],
     )
-    assert shared.find(runs, FEATURES, {}) == {"text": {"contents": 1, "examples": 2, "keys": [["a1", "t0"]]}}
-    in_words = list(shared.suspicions(shared.find(runs, FEATURES, {}), FEATURES))
+    assert duplicates.find_shared(runs, FEATURES, {}) == {
+        "text": {"contents": 1, "examples": 2, "keys": [["a1", "t0"]]}
+    }
+    in_words = list(duplicates.suspicions(duplicates.find_shared(runs, FEATURES, {}), FEATURES))
     assert in_words == [
         "text: 1 text is in train and, with other values beside, in 2 examples of test (a1 and t0); a score on test "
         "may be too high"
     ]
-    assert shared.find(runs, FEATURES, {1: np.array([True, True, False, False])}) == {}
+    assert duplicates.find_shared(runs, FEATURES, {1: np.array([True, True, False, False])}) == {}
     alone = {name: feature for name, feature in FEATURES.items() if name != "other"}
-    assert shared.find(runs, alone, {}) == {}, "of one input that is the content"
+    assert duplicates.find_shared(runs, alone, {}) == {}, "of one input that is the content"
 
 
 def test_contents_of_files_and_texts_are_compared_column_by_column_where_there_are_several() -> None:

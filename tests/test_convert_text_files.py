@@ -17,13 +17,13 @@ from tasks.config.base import identity
 from tasks.config.compose import Config
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import TextFilesSource
-from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.sources import check, fingerprint, open_source
 from tasks.sources.files import pattern
+from tasks.view.words import describe
 from tests.support.pages import page_of
 from tests.support.raw_data import ODD
 

@@ -184,7 +184,7 @@ def test_a_damaged_shard_is_named(prepared: Path, bench: Workbench, tmp_path: Pa
 
 def test_neither_tensorflow_nor_tfds_is_imported(prepared: Path) -> None:
     code = (
-        "import sys; from tasks.config import TfdsSource; from tasks.sources import check, fingerprint; "
+        "import sys; from tasks.config.sources import TfdsSource; from tasks.sources import check, fingerprint; "
         f"config = TfdsSource(dataset='local', data_dir={str(prepared)!r}); check(config); fingerprint(config); "
         "assert not {'tensorflow', 'tensorflow_datasets', 'keras'} & set(sys.modules)"
     )

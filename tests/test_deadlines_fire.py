@@ -29,15 +29,14 @@ from tasks.config.cluster import ClusterConfig
 from tasks.config.load import load
 from tasks.config.notify import NotifyConfig
 from tasks.config.sources import TfdsSource
-from tasks.display import terminal
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency, stablehlo
 from tasks.processes import gang as gangs
-from tasks.processes import local, member, wire
+from tasks.processes import member, places, wire
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
-from tasks.processes.request import Limits
-from tasks.processes.wire import Channel
+from tasks.processes.wire import Channel, Table
+from tasks.processes.workbench import Limits, Work
 from tasks.runner import attempt as attempts
 from tasks.runner import tuning
 from tasks.runner.attempt import Attempt
@@ -48,6 +47,7 @@ from tasks.sources import files, tfds_prepare
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
 from tasks.training.engines.tensorflow.strategies import horovod_rendezvous
+from tasks.view import terminal
 from tests.support.homes import DIGITS
 
 
@@ -134,7 +134,7 @@ def test_a_tpu_that_does_not_answer_is_an_error(deaf: tuple[str, int], monkeypat
 
 def member_of(address: tuple[str, int], wait: int, say: Callable[[str], None] = print) -> Member:
     cluster = ClusterConfig(hosts=(address[0], "127.0.0.2"), port=address[1], wait=wait)
-    return Member(cluster, 1, {}, Path(), 1, lambda reference: None, lambda: 0, say)
+    return Member(cluster, 1, {}, Path(), 1, Table((), ()), lambda reference: None, lambda: 0, say)
 
 
 @pytest.mark.parametrize("where", ["unused", "deaf"])
@@ -190,7 +190,7 @@ def test_a_process_that_does_not_end_after_its_call_is_killed(monkeypatch: pytes
 
     def closed(code: int | None) -> list[Any]:
         did.clear()
-        process: Any = local.Process.__new__(local.Process)
+        process: Any = places.Process.__new__(places.Process)
         process.connection = SimpleNamespace(close=lambda: did.append("closed"))
         process.process = SimpleNamespace(wait=lambda seconds=None: did.append(seconds) or code)
         process._temporary = SimpleNamespace(cleanup=lambda: did.append("cleaned"))
@@ -198,8 +198,8 @@ def test_a_process_that_does_not_end_after_its_call_is_killed(monkeypatch: pytes
         process.close()
         return list(did)
 
-    assert closed(0) == ["closed", local.CLOSE_SECONDS, "cleaned"]
-    assert closed(None) == ["closed", local.CLOSE_SECONDS, "killed", "cleaned"]
+    assert closed(0) == ["closed", places.CLOSE_SECONDS, "cleaned"]
+    assert closed(None) == ["closed", places.CLOSE_SECONDS, "killed", "cleaned"]
 
 
 def test_the_end_of_a_process_is_waited_for_so_long() -> None:
@@ -229,10 +229,9 @@ def test_a_gang_that_does_not_leave_is_left_after_the_grace(by_signal: bool) -> 
         limits = Limits("resources.timeouts.train", 60 if by_signal else 0.2, grace=0.4, reminders=60)
         error, took = within(
             lambda: gang.call(
-                "m:w",
+                Work(print),
                 None,
                 Path(),
-                (),
                 limits=limits,
                 on_report=lambda *report: None,
                 stop=lambda: signal.SIGINT if by_signal else 0,
@@ -265,7 +264,7 @@ def test_the_time_of_a_stage_is_its_own_or_that_of_all(tmp_path: Path) -> None:
             made.run, made.config, made.crew, made.meeting, made.threads = run, run.config, Crew(), None, 1
             made.signals = attempts.Signals()
             for stage in STAGES:
-                made.work(stage, "m:w", None, ())
+                made.work(stage, Work(print), None)
         return dict(limits)
 
     of_all = asked(("resources.timeout", "100"), ("resources.grace", "7"))

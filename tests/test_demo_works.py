@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.pages.summary import metrics_of
 from tasks.runs.home import Home
 from tasks.runs.runs import Run
+from tasks.view.summary import metrics_of
 from tests.support.documents import blocks, run_script
 from tests.support.homes import DIGITS, ONE_FORM, ROOT, CommandHome
 

@@ -16,11 +16,11 @@ from tasks.config.load import load
 from tasks.config.records import RecordsConfig
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.paired import change, mcnemar
-from tasks.pages import comparison_page
-from tasks.pages.comparison import Comparison
 from tasks.records import conversion
 from tasks.runs.differences import keys
-from tasks.runs.history import between_commits, short
+from tasks.runs.provenance import between_commits, short
+from tasks.view import comparison as comparison_page
+from tasks.view.comparison import Comparison
 from tests.support.homes import DIGITS, ROOT
 from tests.support.pages import run_of
 

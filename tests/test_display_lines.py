@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from tasks.display import examples, terminal
-from tasks.display import seeds as seeds_in_words
-from tasks.display.evaluation import lines as report_lines
-from tasks.display.variants import lines
-from tasks.display.variants import row as variant_row
-from tasks.display.words import describe_search, describe_trial, describe_variant
 from tasks.search.table import FAILED, PRUNED, Table
 from tasks.training.seeds import OVER_SEEDS, Choice
+from tasks.view import examples, terminal
+from tasks.view import seeds as seeds_in_words
+from tasks.view.evaluation import lines as report_lines
+from tasks.view.variants import lines
+from tasks.view.variants import row as variant_row
+from tasks.view.words import describe_search, describe_trial, describe_variant
 from tests.support.stand_ins import bounded, trial, variant
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
-from tasks.display.evaluation import chance
-from tasks.display.examples import Texts
-from tasks.display.numbers import change, figure, kilobytes, seconds
-from tasks.display.variants import lines
-from tasks.display.words import describe, interval, score, size_of_float, span, state_message
+from tasks.view.evaluation import chance
+from tasks.view.examples import Texts
+from tasks.view.numbers import change, figure, kilobytes, seconds
+from tasks.view.variants import lines
+from tasks.view.words import describe, interval, score, size_of_float, span, state_message
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.training import ceilings
-from tasks.training.accelerator_check import Trained
-from tasks.training.ceilings import Ceiling, slowest
+from tasks.training.ceilings import Ceiling, Trained, slowest
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.shared import shared_fork_servers
 
@@ -48,7 +47,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, p
 
     def measure(**train: Any) -> list[Ceiling]:
         ours = Config.model_validate({**PRESET, "train": {**PRESET["train"], **train}})
-        return ceilings.measure(bench, ours, converted, made, root)
+        return ceilings.measure(
+            bench, ours.source, ours.snapshot, ours.model, ours.train, ours.seed, converted, made, root
+        )
 
     return measure
 
@@ -175,7 +176,7 @@ def test_a_step_is_measured_without_its_compilation_and_its_waits(monkeypatch: p
     reader: Any = SimpleNamespace(counts={"train": 1000})
     config: Any = SimpleNamespace(model=SimpleNamespace(kind="mlp"), seed=1)
     train = Config.model_validate(PRESET).train.model_copy(update={"steps": 1_000_000, "epochs": None})
-    made = ceilings._step(reader, config, train, 8)
+    made = ceilings._step(reader, config.model, train, config.seed, 8)
     assert made.part == "step" and made.rate == pytest.approx(8 / 0.4)
     assert calls[0] == ("seek", 0) and calls[-1] == "closed" and len(calls) >= 2 + 3
 

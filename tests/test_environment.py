@@ -13,17 +13,21 @@ from typing import TextIO
 
 import pytest
 
-from tasks.environment import memory
+from tasks.environment import hardware
 from tasks.environment.database_templates import creating
-from tasks.environment.garbage import paused
-from tasks.environment.interpreter import PYTHON, environment
-from tasks.environment.log_part import LogPart
-from tasks.environment.output import Output
-from tasks.environment.proxies import bypass
+from tasks.environment.process import (
+    PYTHON,
+    STOP_SIGNALS,
+    LogPart,
+    Output,
+    bypass,
+    environment,
+    install_stop_signals,
+    paused,
+)
 from tasks.environment.secrets import Missing, address_in, resolve, unreferenced
-from tasks.environment.stop_signals import STOP_SIGNALS, install
 from tasks.errors import Failed, Refused, Stopped, of_the_machine
-from tasks.exporting.energy import Energy
+from tasks.exporting.latency import Energy
 
 
 def test_a_secret_in_a_file_is_without_the_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +91,7 @@ def test_memory_is_what_the_tightest_group_above_has_left(
     group(tmp_path / "cgroup/pod", *pod)
     group(tmp_path / "cgroup/pod/container", *container)
     (tmp_path / "membership").write_text("0::/pod/container\n")
-    available = memory.available(tmp_path / "cgroup", tmp_path / "membership")
+    available = hardware.available(tmp_path / "cgroup", tmp_path / "membership")
     assert available > 1000 if left is None else available == left
 
 
@@ -194,11 +198,14 @@ def test_a_stop_signal_that_is_ignored_stays_ignored() -> None:
 
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        previous = install(handler)
+        previous = install_stop_signals(handler)
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN and signal.SIGHUP not in previous
         assert signal.getsignal(signal.SIGTERM) is handler and signal.getsignal(signal.SIGINT) is handler
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        assert install(handler)[signal.SIGHUP] == signal.SIG_DFL and signal.getsignal(signal.SIGHUP) is handler
+        assert (
+            install_stop_signals(handler)[signal.SIGHUP] == signal.SIG_DFL
+            and signal.getsignal(signal.SIGHUP) is handler
+        )
     finally:
         for number, old in before.items():
             signal.signal(number, old)

@@ -22,13 +22,10 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
-from tasks.display.evaluation import beside_simple_model
 from tasks.evaluation import bigrams, classification
-from tasks.evaluation.baselines import comparing, constant, estimated, learned
-from tasks.evaluation.baselines.estimated import Estimated
-from tasks.evaluation.baselines.grids import shrunk
-from tasks.evaluation.baselines.heads import SMALLEST, Classes, Labels, Numbers, _iterations
-from tasks.evaluation.baselines.kind import evenly
+from tasks.evaluation.baselines import comparing, constant, kind, learned
+from tasks.evaluation.baselines.arrays import shrunk
+from tasks.evaluation.baselines.kind import SMALLEST, Classes, Estimated, Labels, Numbers, _iterations, evenly
 from tasks.evaluation.baselines.tables import Tables
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import make_judge
@@ -37,6 +34,7 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
+from tasks.view.evaluation import beside_simple_model
 
 COUNT = 300
 LABEL = Feature("label", "int64", role="label", classes=("no", "perhaps", "yes"))
@@ -152,7 +150,7 @@ def test_its_outputs_are_the_same_again_and_with_any_number_of_threads(
     made = make(*table())
     split, found = SnapshotSplit(*made, "test"), []
     for threads, block in ((1, 4096), (2, 7)):
-        monkeypatch.setattr(estimated, "BLOCK", block)
+        monkeypatch.setattr(kind, "BLOCK", block)
         with threadpool_limits(threads):
             simple = learned("classification", *made)
             assert isinstance(simple, Estimated)

@@ -16,7 +16,7 @@ from tasks.config.base import Conflict
 from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.load import validate
 from tasks.errors import Failed, Refused
-from tasks.evaluation import decisions, temperature, thresholds
+from tasks.evaluation import calibration, decisions, thresholds
 from tasks.evaluation.classification import Predictions
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.thresholds import Binary, choose
@@ -47,7 +47,7 @@ def judge_of(labels: np.ndarray, names: list[str], tmp_path: Any, config: Evalua
 def test_the_temperature_undoes_what_logits_are_too_large_by(sure: float, tmp_path: Any) -> None:
     logits, labels = drawn(20_000, sure, classes=3)
     judge = judge_of(labels, ["a", "b", "c"], tmp_path)
-    assert temperature.fit(judge, Predictions.of(logits, labels)) == pytest.approx(sure, rel=0.03)
+    assert calibration.fit(judge, Predictions.of(logits, labels)) == pytest.approx(sure, rel=0.03)
 
 
 def binary(count: int, seed: int) -> Binary:

@@ -23,7 +23,6 @@ from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.snapshot import TableSnapshot
-from tasks.display.evaluation import beside_simple_model, lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
@@ -31,6 +30,7 @@ from tasks.feed import open_snapshot
 from tasks.models.mlp import MlpModel
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
+from tasks.view.evaluation import beside_simple_model, lines
 from tests.support.loans import Made, make
 from tests.support.pages import page_of
 from tests.support.registries import RegistryHome

@@ -16,21 +16,20 @@ from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.probes import PROBES
 from tasks.errors import Failed
 from tasks.evaluation import classification, columns, decisions, fairness, multilabel, regression, slices, worst_slices
-from tasks.evaluation.calibration import consistency_test
+from tasks.evaluation.calibration import HIGHEST, LOWEST, consistency_test, fit
 from tasks.evaluation.entities import Entities, scheme_of
 from tasks.evaluation.fairness import Rate, rates_of
 from tasks.evaluation.intervals import interval_of, over_seeds
 from tasks.evaluation.judging import ModelOutputs, Probe, make_judge, quarters, run_model
+from tasks.evaluation.language_model import sample
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.probes.missing_columns import change as lose
 from tasks.evaluation.probes.noise import change as add_noise
 from tasks.evaluation.probes.shift import change as shift
 from tasks.evaluation.probes.typos import change as mistype
 from tasks.evaluation.robustness import draws_of
-from tasks.evaluation.sampling import sample
 from tasks.evaluation.tagging import Predictions as Tagged
 from tasks.evaluation.tagging import macro_f1, token_counts
-from tasks.evaluation.temperature import HIGHEST, LOWEST, fit
 from tasks.evaluation.thresholds import Binary, choose, counts
 from tasks.exporting.raw import RawSplit
 from tasks.reader.values import NO_TIME

@@ -33,11 +33,11 @@ from tasks.feed import open_snapshot
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
 from tasks.models.transformer import TransformerModel
-from tasks.pages.comparison import Comparison
-from tasks.pages.facts import Facts
-from tasks.pages.judgement import _marked, passages
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.view.comparison import Comparison
+from tasks.view.facts import Facts
+from tasks.view.judgement import _marked, passages
 from tests.support.chain import chain
 from tests.support.pages import Loads, page_of, run_of
 from tests.support.pasted import pasted

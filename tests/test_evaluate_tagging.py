@@ -34,7 +34,6 @@ from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource, JsonlSource, ParquetSource
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
-from tasks.display.evaluation import lines
 from tasks.errors import Failed, Refused
 from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.gating import Subject, find
@@ -52,13 +51,15 @@ from tasks.models.encoder import EncoderModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
 from tasks.models.user_models import ImportedModel
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
-from tasks.sources.columns import features_of
+from tasks.sources.features import features_of
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.fit import fit
+from tasks.view.evaluation import lines
 from tests.support.damage import without_largest_weights
 from tests.support.forms import of
 from tests.support.pages import page_of
@@ -110,7 +111,7 @@ def source_of(folder: Path, rows: Sequence[dict[str, Any]], **more: Any) -> Json
 class Tagged:
     """A trained tagger and what it was made of."""
 
-    conversion: Records
+    records: Records
     snapshot: Snapshot
     model: Model
     report: Report
@@ -299,10 +300,9 @@ def test_replicas_sum_to_the_global_batch(
     config = SMALL.model_copy(update={"strategy": Mirrored(devices=2)})
     with Crew(tmp_path, 2).gang("train") as gang:
         gang.call(
-            "tasks.training.fit:fit",
+            Work(fit, (tagged.snapshot, MODEL, config, 3)),
             workbench_at(tmp_path / "replicas").staging,
             tmp_path / "journal.jsonl",
-            (tagged.snapshot, MODEL, config, 3),
             limits=Limits("resources.timeout", 120),
             on_report=lambda kind, *values: None,
         )

@@ -28,7 +28,6 @@ from tasks.evaluation import (
     slices,
     splits,
     tagging,
-    temperature,
     thresholds,
     worst_slices,
 )
@@ -326,7 +325,7 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
 
 def test_records_without_groups_are_asked_for_none_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its import takes seconds, and logs, in the process of a flow: `promote` asks for the groups."""
-    monkeypatch.setitem(sys.modules, "tasks.records.tables", None)
+    monkeypatch.setitem(sys.modules, "tasks.records.reading", None)
     records: Any = SimpleNamespace(features={"grape": Feature("category", "string")})
     assert splits.groups_of(records, "test") is None
 
@@ -408,7 +407,7 @@ def test_a_temperature_is_measured_on_loss_and_calibration_before_and_after() ->
     logits, labels = scores_of(80, 7)
     judge = judge_of("classification", {"label": labels}, EvaluateConfig(resamples=100), ["a", "b", "c"])
     predictions = judge.predictions({"logits": 3 * logits})
-    row, flat = temperature.measured(judge, predictions, 2.5, judge.config)
+    row, flat = calibration.measured(judge, predictions, 2.5, judge.config)
     cooled = predictions.scaled(2.5)
     for name in ("loss", "calibration_error"):
         assert row["before"][name]["value"] == pytest.approx(judge.metrics[name](predictions))

@@ -16,7 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, format_of, onnx, openvino, safetensors, stablehlo
-from tasks.exporting.graph_operations import SAVER
+from tasks.exporting.graph_check import SAVER
 from tasks.exporting.predict import predict
 from tasks.exporting.run import float_model
 from tasks.models.mlp import MlpModel

@@ -19,20 +19,19 @@ from tasks.exporting import (
     check_installed,
     format_of,
     latency,
-    raw_csv,
+    raw_rows,
     safetensors,
     saved_model,
     with_parents,
 )
 from tasks.exporting import onnx as of_onnx
-from tasks.exporting.energy import Energy
 from tasks.exporting.export import fault_of, in_order, keep_verified
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.generation import Cached
+from tasks.exporting.latency import Energy
 from tasks.exporting.prediction import class_of, predictions
-from tasks.exporting.preprocess import arguments_of
+from tasks.exporting.preprocess import arguments_of, read_transform
 from tasks.exporting.raw_rows import Answers, is_table, rows_of
-from tasks.exporting.transform import read_transform
 from tasks.exporting.verify import compared, decisions, decoded, own_outputs, shapes, shortened, unequal
 from tasks.models.decoding import DECODE, LOGITS, PREFILL
 from tasks.models.features import TOKENS
@@ -461,30 +460,32 @@ def test_rows_are_read_in_batches_and_a_field_that_some_lack_is_missing(
 def test_a_csv_row_of_another_length_is_named_and_the_delimiter_is_that_with_all_columns(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a;b,c\n1;2,3\n")
-    assert list(raw_csv.rows(path, ["a", "b,c"], None)) == [{"a": "1", "b,c": "2,3"}]
-    assert list(raw_csv.rows(path, ["a;b", "c"], None)) == [{"a;b": "1;2", "c": "3"}]
+    assert list(raw_rows.csv_rows(path, ["a", "b,c"], None)) == [{"a": "1", "b,c": "2,3"}]
+    assert list(raw_rows.csv_rows(path, ["a;b", "c"], None)) == [{"a;b": "1;2", "c": "3"}]
     path.write_text("a,b\n1,2\n\n3\n")
     with pytest.raises(Failed, match="row of line 4: 1 cells; a row has 2: a, b"):
-        list(raw_csv.rows(path, ["a", "b"], None))
+        list(raw_rows.csv_rows(path, ["a", "b"], None))
     path.write_text("a,b,a\n1,2,3\n")
     with pytest.raises(Failed, match="several columns a"):
-        list(raw_csv.rows(path, ["a", "b"], None))
-    assert list(raw_csv.rows(path, ["b"], None))
-    form = {**raw_csv.PLAIN, "delimiter": ",", "header": ["x", "y", "label"], "outputs": ["label"]}
+        list(raw_rows.csv_rows(path, ["a", "b"], None))
+    assert list(raw_rows.csv_rows(path, ["b"], None))
+    form = {**raw_rows.PLAIN, "delimiter": ",", "header": ["x", "y", "label"], "outputs": ["label"]}
     for content, expected in (("1,2\n", {"x": "1", "y": "2"}), ("1,2,c\n", {"x": "1", "y": "2", "label": "c"})):
         path.write_text(content)
-        assert list(raw_csv.rows(path, ["x", "y"], form)) == [expected]
+        assert list(raw_rows.csv_rows(path, ["x", "y"], form)) == [expected]
     path.write_text("1,2\n\n1\n")
     with pytest.raises(Failed, match="row of line 3: 1 cells"):
-        list(raw_csv.rows(path, ["x", "y"], form))
+        list(raw_rows.csv_rows(path, ["x", "y"], form))
     path.write_text("1\n")
     with pytest.raises(Failed, match="or those without label"):
-        list(raw_csv.rows(path, ["x", "y"], form))
+        list(raw_rows.csv_rows(path, ["x", "y"], form))
     path.write_bytes(b'a,b\r\n"x\r\ny\nz",1\r\n')
-    assert list(raw_csv.rows(path, ["a"], None)) == [{"a": "x\r\ny\nz", "b": "1"}], "lines of a cell end as they did"
+    assert list(raw_rows.csv_rows(path, ["a"], None)) == [{"a": "x\r\ny\nz", "b": "1"}], (
+        "lines of a cell end as they did"
+    )
     path.write_bytes("a,b\nü,1\n".encode())
     with pytest.raises(Failed, match="rows are in latin-1, as those of the training were"):
-        list(raw_csv.rows(path, ["a"], {**raw_csv.PLAIN, "delimiter": ",", "encoding": "latin-1"}))
+        list(raw_rows.csv_rows(path, ["a"], {**raw_rows.PLAIN, "delimiter": ",", "encoding": "latin-1"}))
 
 
 def test_answers_have_the_columns_of_the_first_row(tmp_path: Path) -> None:

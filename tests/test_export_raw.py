@@ -15,8 +15,8 @@ import pytest
 
 from tasks.config import transform as t
 from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tests.support import kinds
 from tests.support.fresh import in_fresh_process
 from tests.support.tables import arrays, feature, from_rows, snapshot, write_model
@@ -256,8 +256,7 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     features = json.loads((folder / "graph/features.json").read_text())
     with Crew(folder / "logs", 1).gang("again") as gang:
         graph = (folder / "graph snapshot", folder / "again", features)
-        work, journal = f"{__name__}:{again.__name__}", folder / "journal"
-        hashed = gang.call(work, None, journal, graph, limits=Limits(), on_report=lambda *_: None)
+        hashed = gang.call(Work(again, graph), None, folder / "journal", limits=Limits(), on_report=lambda *_: None)
     assert hashed != hash("text")
     return Answered(folder, described, stored, pickle.loads((folder / "answers.pickle").read_bytes()))
 

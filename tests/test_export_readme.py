@@ -27,8 +27,7 @@ from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
-from tasks.exporting.preprocess import in_graph
-from tasks.exporting.transform import TASK, codec, read_transform
+from tasks.exporting.preprocess import TASK, codec, in_graph, read_transform
 from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save

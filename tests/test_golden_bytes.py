@@ -26,8 +26,8 @@ from tasks.config.snapshot import ImageSnapshot
 from tasks.config.sources import SklearnSource
 from tasks.config.train import TrainConfig
 from tasks.models.convnet import ConvnetModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tests.support.benches import published, workbench
 
 CONFIG = ConvnetModel(filters=(4,), dense=8, dropout=0.0)
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stages, in a process of their own with one thread."""
     root = tmp_path_factory.mktemp("golden")
     with Crew(root / "logs", 1).gang("golden") as gang:
-        gang.call(f"{__name__}:make", None, root / "journal", (root,), limits=Limits(), on_report=lambda *_: None)
+        gang.call(Work(make, (root,)), None, root / "journal", limits=Limits(), on_report=lambda *_: None)
     return root
 
 

@@ -12,8 +12,7 @@ import yaml
 
 from flows.preset_text import preset_of
 from tasks.config.evaluate import EvaluateConfig
-from tasks.guess.found import Guess
-from tasks.guess.roles import Columns, Tagged
+from tasks.guess.found import Columns, Guess, Tagged
 from tasks.guess.splits import Splits
 
 SPLITS = Splits({"train": 0.8, "validation": 0.1, "test": 0.1}, seed=3)

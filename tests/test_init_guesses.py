@@ -18,10 +18,9 @@ from tasks.config.records import RecordsConfig
 from tasks.errors import Refused
 from tasks.guess.column import FEW_CLASSES, Column, look, payload_kind
 from tasks.guess.columns import guess_columns
+from tasks.guess.examples import image_shape
 from tasks.guess.forms import Form
-from tasks.guess.found import Choices
-from tasks.guess.payloads import image_shape
-from tasks.guess.roles import Columns
+from tasks.guess.found import Choices, Columns
 from tasks.guess.samples import Sample, kind_of_file
 from tasks.guess.splits import (
     FEW_EXAMPLES,

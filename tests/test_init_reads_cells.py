@@ -14,9 +14,9 @@ import pytest
 from tasks.config.sources.formats import CellFormat
 from tasks.config.sources.tables import CsvSource
 from tasks.errors import Refused
-from tasks.exporting import raw_csv
+from tasks.exporting import raw_rows
 from tasks.guess import Choices, guess_source
-from tasks.guess.codes import disorder
+from tasks.guess.candidates import disorder
 from tasks.guess.column import look
 from tasks.reader import cast
 from tasks.reader.formats import Dates, Lists, Numbers
@@ -368,7 +368,7 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
     source.fingerprint()
     [rows] = [rows for piece in source.pieces() for rows in source.read(piece)]
     assert rows.columns["column0"].to_pylist()[:2] == ["1", "2"]
-    [first, *_] = raw_csv.rows(path, ["x"], None)
+    [first, *_] = raw_rows.csv_rows(path, ["x"], None)
     assert first == {"column0": "1", "x": "0", "column2": "", "label": "a"}
     path.write_text("column1,,y\n" + "".join(f"{n},{n},{n % 2}\n" for n in range(60)))
     with pytest.raises(Refused, match="'column1' more than once"):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from flows.commands import app
 from tasks.config.load import load
 from tasks.errors import Failed
-from tasks.guess.roles import Columns
+from tasks.guess.found import Columns
 from tasks.guess.schema import rules_of, schema_of
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

@@ -286,8 +286,8 @@ def test_a_study_in_a_database_is_held_while_it_is_open(
 @pytest.mark.parametrize("call", ["report", "prunes", "ask", "complete"])
 def test_threads_use_a_study_one_at_a_time(call: str, tmp_path: Path) -> None:
     """An evaluation could be stored twice, two trials have the same values, or one be pruned by half of the scores."""
-    from tasks.config.space import FloatRange
-    from tasks.config.tune import TuneConfig
+    from tasks.search.config import TuneConfig
+    from tasks.search.space import FloatRange
     from tasks.search.study import opened as study_of
 
     config = TuneConfig(space={"rate": FloatRange(low=0.0, high=1.0)}, trials=9)

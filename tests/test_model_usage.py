@@ -18,10 +18,10 @@ from tasks.config.model_methods import Prune
 from tasks.config.stored import PreparedModel
 from tasks.feed import open_snapshot
 from tasks.models.usage import CHOSEN, TRAINED, Usage
-from tasks.pages.facts import Facts
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.starting import usage_before
+from tasks.view.facts import Facts
 from tests.support.tiny import CONFIG, MODEL
 
 SHORT = CONFIG.model_copy(update={"steps": 2})

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import identity
 from tasks.draws import position
-from tasks.feed import block_order
-from tasks.feed.block_order import permutation_in_blocks
+from tasks.feed import orders
 from tasks.feed.order import batch_rows
+from tasks.feed.orders import permutation_in_blocks
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.ledger import prove
@@ -71,7 +71,7 @@ def test_the_definition_of_the_docs_is_the_code() -> None:
     definition: dict = {}
     for code in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL):
         exec(code, definition)
-    assert definition["WINDOW"] == block_order.WINDOW
+    assert definition["WINDOW"] == orders.WINDOW
     for n, block, seed, epoch, split in [
         (1, 5, 0, 0, "a"),
         (6401, 100, 3, 3, "train"),  # the short block is alone in its window, or not
@@ -93,7 +93,7 @@ def test_the_global_batch_is_the_same_for_every_number_of_replicas() -> None:
 def test_a_training_in_blocks_is_proved_by_its_ledger(
     tiny: Snapshot, bench: Workbench, publish: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_order, "BLOCK_BYTES", 72)  # three rows
+    monkeypatch.setattr(orders, "BLOCK_BYTES", 72)  # three rows
     config = CONFIG.model_copy(update={"order": "blocks"})
     model = publish(Model, bench, fit(bench, tiny, MODEL, config, 5))
     manifest = json.loads((model.path / "manifest.json").read_bytes())

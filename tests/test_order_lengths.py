@@ -22,11 +22,11 @@ from tasks.config.strategy import Mirrored, Tpu
 from tasks.config.train import TrainConfig
 from tasks.draws import permutation
 from tasks.errors import Refused, Stopped
-from tasks.feed import length_order, open_snapshot
+from tasks.feed import open_snapshot, orders
 from tasks.feed.batches import BatchReader
-from tasks.feed.length_order import LengthOrder
 from tasks.feed.needs import check_training
 from tasks.feed.order import batch_rows
+from tasks.feed.orders import LengthOrder
 from tasks.models.encoder import EncoderModel
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import engine
@@ -44,7 +44,7 @@ LENGTH, ROWS = 2 * COLUMNS, 22
 
 
 def write_texts(bench: Workbench) -> Outcome:
-    """Texts of 1 to 32 tokens of a vocabulary of 20, and their padding, in the layout of contract 7."""
+    """Texts of 1 to 32 tokens of a vocabulary of 20, and their padding, in the layout of docs/contracts.md."""
     random = np.random.default_rng(1)
     counts = {"train": ROWS, "validation": 5, "test": 5}
     for split, count in counts.items():
@@ -123,7 +123,7 @@ def test_batches_have_little_padding_and_windows_the_rows_of_version_1() -> None
         assert abs(steps) < 0.1, "neither short nor long batches follow each other"
     assert padding["shuffled"] > 0.4
     assert padding["lengths"] < 0.03
-    size = length_order.WINDOW * batch
+    size = orders.WINDOW * batch
     window = np.arange(size, 2 * size)
     assert set(order(window, n, 7, 0, "train")) == set(permutation(window, n, 7, 0, "train"))
     assert (order(window, n, 7, 1, "train") == order(window, n, 7, 0, "train")).mean() < 0.01
@@ -144,7 +144,7 @@ def test_the_definition_of_the_docs_is_the_code() -> None:
     definition: dict = {}
     for code in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL):
         exec(code, definition)
-    assert definition["BATCHES"] == length_order.WINDOW
+    assert definition["BATCHES"] == orders.WINDOW
     for n, batch, seed, epoch in [(1, 5, 0, 0), (700, 3, 3, 5), (650, 2, 2**63 - 1, 2)]:
         lengths = np.random.default_rng(n).integers(1, 9, n)
         places = np.unique(np.linspace(0, n - 1, 12).astype(np.int64))

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from tasks.draws import permutation, position, round_keys
 from tasks.errors import Refused
-from tasks.feed.block_order import permutation_in_blocks
-from tasks.feed.length_order import LengthOrder
 from tasks.feed.order import EpochOrder, batch_rows, steps_of, stored
+from tasks.feed.orders import LengthOrder, permutation_in_blocks
 from tests.support.documents import DOCS
 
 SEEDS = st.integers(0, 2**63 - 1)

@@ -15,8 +15,8 @@ from PIL import Image
 
 from tasks.artifacts import Model, Snapshot
 from tasks.feed import open_snapshot
-from tasks.pages import batch
 from tasks.processes.workbench import Workbench
+from tasks.view import examples
 from tests.support.tiny import CONFIG, write_snapshot
 
 
@@ -31,7 +31,7 @@ def pages_facts(snapshot: Snapshot, root: Path, augment: list[dict[str, Any]]) -
 def test_a_mirrored_batch_is_shown_below_the_stored_one(bench: Workbench, publish: Callable, tmp_path: Path) -> None:
     snapshot = publish(Snapshot, bench, write_snapshot(bench))
     mirrored = [{"kind": "flip", "share": 1.0}]
-    [picture] = batch.augmented(pages_facts(snapshot, tmp_path / "model", mirrored))
+    [picture] = examples.augmented(pages_facts(snapshot, tmp_path / "model", mirrored))
     assert picture["title"].startswith("image: as stored")
     shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture["uri"].partition(",")[2]))))
     assert shown.shape == (2 * 96 + 4, 4 * (96 + 4) - 4, 3), "two rows of the four examples of a batch, enlarged"
@@ -41,4 +41,4 @@ def test_a_mirrored_batch_is_shown_below_the_stored_one(bench: Workbench, publis
         np.testing.assert_array_equal(above[:, of], below[:, of][:, ::-1])
     rows = open_snapshot(snapshot.path).reader("train", 4, seed=5).read(0, 1)
     np.testing.assert_array_equal(above[12:96:24, 12:96:24, 0], rows["image"][0, 0, :, :, 0])
-    assert batch.augmented(pages_facts(snapshot, tmp_path / "plain", [])) == []
+    assert examples.augmented(pages_facts(snapshot, tmp_path / "plain", [])) == []

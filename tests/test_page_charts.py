@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tasks.config.space import FloatRange, SpaceConfig
-from tasks.pages import curves, data, front
-from tasks.pages import trials as trials_page
+from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import PRUNED, Table, Trial
+from tasks.view import curves, data, variants
+from tasks.view import trials as trials_page
 from tests.support.stand_ins import trial
 
 
@@ -37,15 +37,15 @@ def point(size: int, loss: float, **more: Any) -> dict[str, Any]:
 
 def test_the_line_of_the_front_goes_from_the_smallest_to_the_largest() -> None:
     points = {"c": point(900, 0.0), "a": point(100, 0.3), "b": point(500, 0.1)}
-    [path] = re.findall(r'class="curve c0 dashed" points="([^"]*)"', front.draw(points, "loss"))
+    [path] = re.findall(r'class="curve c0 dashed" points="([^"]*)"', variants.draw(points, "loss"))
     places = [tuple(map(float, each.split(","))) for each in path.split()]
     assert len(places) == 3 and places == sorted(places)
-    width = front.WIDTH - front.LEFT - front.RIGHT
-    assert [x for x, _ in places] == pytest.approx([front.LEFT + width * size / 9 for size in (1, 5, 9)], abs=0.06)
+    width = variants.WIDTH - variants.LEFT - variants.RIGHT
+    assert [x for x, _ in places] == pytest.approx([variants.LEFT + width * size / 9 for size in (1, 5, 9)], abs=0.06)
     heights = [y for _, y in places]
-    bottom = front.HEIGHT - front.BOTTOM
-    assert heights[2] == bottom and heights[0] == pytest.approx(front.TOP), "0 is below, the greatest loss above"
-    assert heights[1] == pytest.approx(bottom - (bottom - front.TOP) / 3, abs=0.06)
+    bottom = variants.HEIGHT - variants.BOTTOM
+    assert heights[2] == bottom and heights[0] == pytest.approx(variants.TOP), "0 is below, the greatest loss above"
+    assert heights[1] == pytest.approx(bottom - (bottom - variants.TOP) / 3, abs=0.06)
 
 
 def test_a_point_of_the_front_is_as_large_as_its_latency_and_crossed_where_it_is_rejected() -> None:
@@ -56,7 +56,7 @@ def test_a_point_of_the_front_is_as_large_as_its_latency_and_crossed_where_it_is
         "out": point(400, 0.0, accepted=False),
         "worse": point(500, 0.1, dominated_by="fast"),
     }
-    svg = front.draw(points, "loss")
+    svg = variants.draw(points, "loss")
     shapes = {
         name: svg[svg.index(f"<title>{name}:") :].partition("</g>")[0] for name in points
     }  # each with its own circle
@@ -68,7 +68,7 @@ def test_a_point_of_the_front_is_as_large_as_its_latency_and_crossed_where_it_is
     assert (x2 - x1, y2 - y1) == pytest.approx((8.0, 8.0), abs=0.11), "from corner to corner"
     classes = {name: re.findall(r'<circle class="([^"]*)"', shape)[0] for name, shape in shapes.items()}
     assert classes == {**dict.fromkeys(("fast", "slow", "none"), "dot c0"), "out": "curve c1", "worse": "curve c0"}
-    assert front.draw({"a": point(1, 0.0), "b": point(2, 0.0)}, "loss").count("<circle") == 2, "without any latency"
+    assert variants.draw({"a": point(1, 0.0), "b": point(2, 0.0)}, "loss").count("<circle") == 2, "without any latency"
 
 
 def test_a_line_of_a_trial_ends_at_its_score() -> None:

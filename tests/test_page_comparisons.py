@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tasks.evaluation.estimates import TANGO
-from tasks.pages import comparison as comparison_of_runs
-from tasks.pages import results
-from tasks.pages.comparison import Comparison
+from tasks.view import comparison as comparison_of_runs
+from tasks.view import results
+from tasks.view.comparison import Comparison
 from tests.support.stand_ins import contributions, facts
 
 

@@ -17,22 +17,12 @@ from PIL import Image
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.task import TASKS
-from tasks.display.evaluation import lines as report_lines
-from tasks.pages import (
-    batch,
-    comparison_page,
-    data,
-    description,
-    evaluation,
-    judgement,
-    samples,
-    sections,
-    summary,
-    templates,
-)
-from tasks.pages import seeds as seeds_on_page
-from tasks.pages import variants as variants_page
-from tasks.pages.facts import Facts, StageResult
+from tasks.view import comparison, data, evaluation, examples, judgement, run_page, sections, summary
+from tasks.view import seeds as seeds_on_page
+from tasks.view import summary as description
+from tasks.view import variants as variants_page
+from tasks.view.evaluation import lines as report_lines
+from tasks.view.facts import Facts, StageResult
 from tests.support.stand_ins import bounded, facts, variant
 
 FEATURES = {"label": {"classes": ["no", "yes"], "shape": []}, "target": {"shape": [2], "names": ["left", "right"]}}
@@ -45,14 +35,14 @@ def pixels(uri: str) -> np.ndarray:
 
 def test_a_sound_is_shown_with_time_to_the_right_and_high_bands_above() -> None:
     sound = np.array([[0.0, 1.0, 2.0], [4.0, 3.0, 5.0]], np.float32)  # two moments of three bands
-    made = batch._pixels("sound", sound)
+    made = examples._as_pixels("sound", sound)
     assert made.shape == (3, 2, 3) and (made == made[..., :1]).all()
     assert made[..., 0].tolist() == [[102, 255], [51, 153], [0, 204]]
-    assert not batch._pixels("sound", np.full((2, 2), 7.0, np.float32)).any(), "silence is black"
+    assert not examples._as_pixels("sound", np.full((2, 2), 7.0, np.float32)).any(), "silence is black"
     grey = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
-    shown = pixels(batch.picture(grey))
+    shown = pixels(examples.picture(grey))
     assert shown.shape == (64, 96, 3) and shown[::32, ::32, 1].tolist() == grey[..., 0].tolist(), "enlarged 32 times"
-    assert pixels(batch.picture(np.zeros((200, 300, 3), np.uint8))).shape == (200, 300, 3), "not made smaller"
+    assert pixels(examples.picture(np.zeros((200, 300, 3), np.uint8))).shape == (200, 300, 3), "not made smaller"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +169,7 @@ def test_an_artifact_stands_below_its_deepest_parent_or_the_one_that_was_chosen(
 
 
 def test_text_of_data_is_no_markup_and_a_missing_value_of_a_template_is_an_error() -> None:
-    environment = templates.environment()
+    environment = run_page.environment()
     assert environment.from_string("{{ name }}").render(name="<b>&") == "&lt;b&gt;&amp;"
     with pytest.raises(UndefinedError):
         environment.from_string("{{ missing }}").render()
@@ -190,24 +180,24 @@ def test_a_prediction_is_right_where_its_class_is_the_label() -> None:
     texts: Any = None
     for label, right in ((1, True), (0, False)):
         arrays = {"label": np.array(label)}
-        assert samples._class([[1, 0.876], [0, 0.124]], arrays, FEATURES, texts) == ("yes 88%", right)
-    said = samples._labels([[1, 0.9], [0, 0.05]], {}, FEATURES, texts)
+        assert examples._class([[1, 0.876], [0, 0.124]], arrays, FEATURES, texts) == ("yes 88%", right)
+    said = examples._labels([[1, 0.9], [0, 0.05]], {}, FEATURES, texts)
     assert said == ("right 90%, left 5%", None)
-    assert samples._values([1.23456, -2e9], {}, FEATURES, texts) == ("1.235, -2e+09", None)
-    assert samples._right_labels({"target": np.array([0, 1])}, FEATURES) == "right"
-    assert samples._right_labels({"target": np.array([0, 0])}, FEATURES) == "none"
+    assert examples._values([1.23456, -2e9], {}, FEATURES, texts) == ("1.235, -2e+09", None)
+    assert examples._right_labels({"target": np.array([0, 1])}, FEATURES) == "right"
+    assert examples._right_labels({"target": np.array([0, 0])}, FEATURES) == "none"
     tagged = {"label": np.array([0, 1, -1, 1])}
-    assert samples._tags([1, 1, 0, 0], tagged, FEATURES, texts) == ("yes yes no", None)
-    assert samples.SHOWN["tagging"][0](tagged, FEATURES) == "no yes yes"
-    assert {task: len(shown) for task, shown in samples.SHOWN.items()} == dict.fromkeys(TASKS, 2)
-    assert samples.SHOWN["multilabel"] == samples.SHOWN["anomaly"] == samples.SHOWN["ranking"]
-    assert samples.SHOWN["multilabel"][1]([[0, 0.5]], {}, FEATURES, texts) == ("left 50%", None)
-    assert samples.SHOWN["regression"][0]({"target": np.array([[1.5, 2.0]])}, FEATURES) == "1.5, 2"
+    assert examples._tags([1, 1, 0, 0], tagged, FEATURES, texts) == ("yes yes no", None)
+    assert examples.SHOWN["tagging"][0](tagged, FEATURES) == "no yes yes"
+    assert {task: len(shown) for task, shown in examples.SHOWN.items()} == dict.fromkeys(TASKS, 2)
+    assert examples.SHOWN["multilabel"] == examples.SHOWN["anomaly"] == examples.SHOWN["ranking"]
+    assert examples.SHOWN["multilabel"][1]([[0, 0.5]], {}, FEATURES, texts) == ("left 50%", None)
+    assert examples.SHOWN["regression"][0]({"target": np.array([[1.5, 2.0]])}, FEATURES) == "1.5, 2"
 
 
 def test_a_long_text_is_cut_after_its_first_characters() -> None:
-    assert samples.shortened(f"a\n  b{'x' * 157}") == f"a b{'x' * 157}", "160 characters in one line"
-    assert samples.shortened("x" * 161) == "x" * 160 + "…"
+    assert examples.shortened(f"a\n  b{'x' * 157}") == f"a b{'x' * 157}", "160 characters in one line"
+    assert examples.shortened("x" * 161) == "x" * 160 + "…"
 
 
 def test_a_row_of_a_variant_is_empty_where_nothing_was_measured() -> None:
@@ -267,7 +257,7 @@ def test_the_models_of_a_run_are_those_of_its_seeds_or_its_only_one(tmp_path: Pa
     assert seeds_on_page.trained(none) == seeds_on_page.seeds(none) == {} and seeds_on_page.own_folder(none) is None
     assert (
         seeds_on_page.points_of(several, model("gone")) == {}
-        and comparison_page._points(facts(model=None, choice=None)) == {}
+        and comparison._points(facts(model=None, choice=None)) == {}
     )
     assert seeds_on_page.name_in(tmp_path, model("one")) == "model"
 

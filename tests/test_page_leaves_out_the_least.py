@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.space import FloatRange
-from tasks.display import examples
-from tasks.pages import comparison, data, judgement, samples, summary, trials
+from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, PRUNED, Table, Trial
+from tasks.view import comparison, data, examples, judgement, summary, trials
+from tasks.view import examples as samples
 
 
 def facts_of(test: dict[str, Any]) -> Any:
@@ -120,10 +120,11 @@ def test_of_many_trials_the_best_are_shown(more: int, higher: bool) -> None:
     assert parallel.count("<polyline") == trials.MOST
 
 
-@pytest.mark.parametrize("length", [1, samples.CHARACTERS, samples.CHARACTERS + 1])
+@pytest.mark.parametrize("length", [1, samples.CHARACTERS_OF_SAMPLE, samples.CHARACTERS_OF_SAMPLE + 1])
 def test_a_text_is_cut_where_it_is_longer_than_a_cell(length: int) -> None:
     text = "a" * length
-    assert samples.shortened(f"  {text}\n") == text[: samples.CHARACTERS] + "…" * (length > samples.CHARACTERS)
+    most = samples.CHARACTERS_OF_SAMPLE
+    assert samples.shortened(f"  {text}\n") == text[:most] + "…" * (length > most)
 
 
 @pytest.mark.parametrize("length", [1, examples.CHARACTERS, examples.CHARACTERS + 1])

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.space import FloatRange
-from tasks.display import words
-from tasks.display.numbers import change, figure, kilobytes, seconds
-from tasks.display.terminal import figures_in_words
-from tasks.display.variants import row as variant_row
-from tasks.pages import curves, front, judgement, results, trials
-from tasks.pages.comparison import Comparison, some
-from tasks.pages.data import histogram
-from tasks.pages.results import Row
-from tasks.pages.variants import _slices, _took
+from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
+from tasks.view import curves, judgement, results, trials, variants, words
+from tasks.view.comparison import Comparison, some
+from tasks.view.data import histogram
+from tasks.view.numbers import change, figure, kilobytes, seconds
+from tasks.view.results import Row
+from tasks.view.terminal import figures_in_words
+from tasks.view.variants import _slices, _took
+from tasks.view.variants import row as variant_row
 from tests.support.stand_ins import contributions
 
 TRIAL = Trial(0, COMPLETE, {"rate": 0.1}, 0.5, 10, 1.0, None, False, None)
@@ -154,10 +153,10 @@ def test_the_front_is_drawn_through_what_is_accepted_and_not_dominated() -> None
         return {"bytes": size, "loss": loss, "latency": None, "accepted": accepted, "dominated_by": by}
 
     points = {"a": point(1000, 0.0), "b": point(500, 0.1), "c": point(900, 0.2, by="b"), "d": point(100, 0.0, False)}
-    svg = front.draw(points, "accuracy")
+    svg = variants.draw(points, "accuracy")
     [path] = [part.split('"')[0] for part in svg.split('<polyline class="curve c0 dashed" points="')[1:]]
     assert len(path.split()) == 2 and svg.count('class="dot c0"') == 2 and svg.count('<circle class="curve c1"') == 1
-    assert front.draw({"a": points["a"]}, "accuracy") == ""
+    assert variants.draw({"a": points["a"]}, "accuracy") == ""
 
 
 def test_a_variant_without_a_slice_has_an_empty_cell_there() -> None:

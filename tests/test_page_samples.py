@@ -13,13 +13,13 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.errors import Stopped
-from tasks.pages.facts import Facts
-from tasks.pages.samples import samples
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.fit import fit
 from tasks.training.samples import COUNT, FILE, PREDICTED, Samples, read
+from tasks.view.examples import samples
+from tasks.view.facts import Facts
 from tests.support.homes import CommandHome
 from tests.support.tiny import CONFIG, MODEL, stopping_after
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tasks.config.compose import Config
-from tasks.pages import judgement
-from tasks.pages.facts import Facts
 from tasks.runs.home import Home
 from tasks.runs.runs import Run
+from tasks.view import judgement
+from tasks.view.facts import Facts
 from tests.support.stand_ins import facts
 
 

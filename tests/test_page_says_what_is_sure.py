@@ -10,10 +10,10 @@ import pytest
 
 from tasks.artifacts import Report, Variant
 from tasks.config.compose import Config
-from tasks.pages import run_page
-from tasks.pages.facts import Facts
 from tasks.runs.judgement import words
 from tasks.store.files import pretty
+from tasks.view import run_page
+from tasks.view.facts import Facts
 from tests.support.homes import ROOT
 from tests.support.pages import Loads, run_of
 

@@ -12,10 +12,10 @@ import pytest
 
 from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation.paired import Contributions
-from tasks.pages import results
-from tasks.pages.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
-from tasks.pages.facts import Facts
 from tasks.runs.judgement import words
+from tasks.view import results
+from tasks.view.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
+from tasks.view.facts import Facts
 
 
 @pytest.mark.parametrize("count", [2, MOST, MOST + 1, MOST + 2, 3 * MOST + 1, 1001])

@@ -20,10 +20,10 @@ from infra import automations, backup
 from tasks.config.fine_tune import ChampionInit
 from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
-from tasks.pages import curves, data, evaluation, judgement, results
-from tasks.pages.comparison import Comparison, _environment
-from tasks.pages.facts import Facts
 from tasks.runs.home import Home
+from tasks.view import curves, data, evaluation, judgement, results
+from tasks.view.comparison import Comparison, _environment
+from tasks.view.facts import Facts
 from tests.support.stand_ins import contributions
 
 

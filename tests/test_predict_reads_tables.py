@@ -21,11 +21,11 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource
 from tasks.errors import Failed
-from tasks.exporting import raw_csv
+from tasks.exporting import raw_rows
+from tasks.exporting.preprocess import read_transform
 from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.raw_rows import rows_of
 from tasks.exporting.score import _preprocessed
-from tasks.exporting.transform import read_transform
 from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable
 from tasks.records import conversion
@@ -124,7 +124,7 @@ def test_a_file_of_another_form_is_named(
 ) -> None:
     (tmp_path / "new.csv").write_bytes(content)
     with pytest.raises(Failed) as failed:
-        list(raw_csv.rows(tmp_path / "new.csv", ["a", "b"], form))
+        list(raw_rows.csv_rows(tmp_path / "new.csv", ["a", "b"], form))
     assert str(tmp_path / "new.csv") in failed.value.field
     assert saw in str(failed.value.saw) and rule in failed.value.rule
 
@@ -149,7 +149,7 @@ def test_a_predicted_number_has_all_digits_before_its_point(value: float, text: 
 
 def test_a_column_without_a_name_is_called_as_in_the_training(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text(",a,b,\n7,1,2,\n")
-    assert list(raw_csv.rows(tmp_path / "new.csv", ["a", "b"], None)) == [
+    assert list(raw_rows.csv_rows(tmp_path / "new.csv", ["a", "b"], None)) == [
         {"column0": "7", "a": "1", "b": "2", "column3": ""}
     ]
 
@@ -162,7 +162,7 @@ def test_of_a_model_of_other_files_the_delimiter_is_that_with_which_all_columns_
     (tmp_path / "new.csv").write_text("\ufeff" + "\n".join(lines).replace(",", "." if delimiter == "," else ","))
     if delimiter == ",":
         (tmp_path / "new.csv").write_text("b,x,a\n1,2;3,5\n")
-    [row] = raw_csv.rows(tmp_path / "new.csv", ["a", "b"], None)
+    [row] = raw_rows.csv_rows(tmp_path / "new.csv", ["a", "b"], None)
     assert (row["a"], row["b"]) == ("5", "1")
 
 

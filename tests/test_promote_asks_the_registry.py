@@ -74,9 +74,9 @@ def test_what_the_registry_refuses_is_not_tried_again(tmp_path: Path) -> None:
 def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks.display import terminal
     from tasks.runner import releasing
     from tasks.runner.attempt import RunRequest, attempt_run, current
+    from tasks.view import terminal
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
@@ -98,9 +98,9 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
 def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.display import terminal
     from tasks.runner import releasing
     from tasks.runner.attempt import RunRequest, attempt_run, current
+    from tasks.view import terminal
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     connect(f"sqlite:///{tmp_path}/mlflow.db").create_experiment("digits", "file:///elsewhere/mlartifacts")

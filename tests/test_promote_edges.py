@@ -21,11 +21,11 @@ from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import ERROR, decide
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.metrics import Means, Share, mean
-from tasks.evaluation.noninferiority import Test as LimitTest
-from tasks.evaluation.noninferiority import at_most, loss
+from tasks.evaluation.multiple_testing import Test as LimitTest
+from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import Change, Contributions, change, mcnemar
-from tasks.pages import facts, results
 from tasks.runner import releasing
+from tasks.view import facts, results
 from tests.support.registries import champion_beside
 from tests.support.versions import beside_baseline
 

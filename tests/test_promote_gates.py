@@ -16,14 +16,14 @@ from tasks.artifacts import Report, Variant
 from tasks.config.gates import PromoteGate
 from tasks.errors import Failed
 from tasks.evaluation.gates import FAIL, PASS, promotion, with_gates
-from tasks.pages import results
-from tasks.pages.facts import Facts
 from tasks.registry import comparison
 from tasks.registry.comparison import Compared
 from tasks.runner import judgements
 from tasks.runs.home import Home
 from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run, find_runs
+from tasks.view import results
+from tasks.view.facts import Facts
 from tests.support.homes import DIGITS, SMALL, Answer, CommandHome
 from tests.support.registries import champion_beside
 

@@ -15,8 +15,8 @@ from tasks.artifacts import Records, Variant
 from tasks.config.load import load
 from tasks.errors import Damaged, Failed, Lost, Refused, Stopped
 from tasks.runner.attempt import current
-from tasks.runner.restarts import MOST_PAUSE, Restarts
 from tasks.runner.searches import _tried
+from tasks.runner.signals import MOST_PAUSE, Restarts
 from tasks.runner.stages import run_stage
 from tasks.runner.tuning import Search
 from tasks.runs.audit import Audit, Entry

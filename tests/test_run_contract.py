@@ -1,4 +1,4 @@
-"""The command of contract 3, on real runs."""
+"""The command of docs/contracts.md, on real runs."""
 
 from __future__ import annotations
 

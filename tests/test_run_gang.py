@@ -32,13 +32,15 @@ from tasks.processes import fork_server, member, places, wire
 from tasks.processes import gang as gangs
 from tasks.processes.child import Child, _sendable
 from tasks.processes.gang import MOST_REPLACED, Gang
-from tasks.processes.local import Process
 from tasks.processes.meeting import Joined, Meeting, RemoteProcess
-from tasks.processes.pool import in_processes
-from tasks.processes.request import Limits, Request, secrets_of
+from tasks.processes.places import Process
+from tasks.processes.threads import in_processes
 from tasks.processes.wire import Channel, request_from_json
-from tasks.runner.presence import Presence
+from tasks.processes.workbench import Limits, Request, Work, secrets_of
+from tasks.runner import hosts
+from tasks.runner.showing import Presence
 from tasks.runner.signals import Signals
+from tasks.training import work as training
 from tests.support.stacks import free_ports
 
 CHIEF, WORKER = (SimpleNamespace(name=name, serves=False, replaced=False) for name in ("chief", "worker"))
@@ -105,8 +107,8 @@ def gang_of(roles: list[Any], *scripts: Script) -> Any:
 
 def call(gang: Any, limits: Limits | None = None, **more: Any) -> Any:
     more.setdefault("on_report", lambda *report: None)
-    arguments = more.pop("arguments", ())
-    return gang.call("module:work", "staging", Path("journal"), arguments, limits=limits or Limits(seconds=5), **more)
+    work = Work(reports, more.pop("arguments", ()))
+    return gang.call(work, "staging", Path("journal"), limits=limits or Limits(seconds=5), **more)
 
 
 def source_of(variable: str) -> SqlSource:
@@ -537,7 +539,7 @@ def test_what_work_ends_with_is_what_the_parent_hears(
     connection: Any = Kept()
     CHILDREN.append(Child(connection))
     CHILDREN[-1].checks_for_stop = True  # by the call before
-    CHILDREN[-1]._work(Request(f"{__name__}:{work.__name__}", None, None, 1, (), {}))
+    CHILDREN[-1]._work(Request(Work(work), None, None, 1, {}))
     [(heard, value)] = connection.sent
     assert heard == kind and says in str(value) and not CHILDREN[-1].working
 
@@ -547,7 +549,7 @@ def test_only_the_chief_reports_progress(monkeypatch: pytest.MonkeyPatch) -> Non
     level = logging.getLogger("tasks").level
     for rank, heard in ((0, ["progress", "measure", "done"]), (1, ["done"])):
         connection: Any = Kept()
-        Child(connection)._work(Request(f"{__name__}:reports", None, None, 1, (), {}, rank=rank))
+        Child(connection)._work(Request(Work(reports), None, None, 1, {}, rank=rank))
         assert [kind for kind, *_ in connection.sent] == heard
         assert (logging.getLogger("tasks").level == logging.WARNING) is (rank == 1)
         logging.getLogger("tasks").setLevel(level)
@@ -578,7 +580,7 @@ def test_work_has_all_that_its_request_says(monkeypatch: pytest.MonkeyPatch) -> 
         "hosts": ("a", "b"),
     }
     Child(Kept())._work(  # type: ignore[arg-type]
-        Request(f"{__name__}:keeps_its_bench", journal=None, arguments=(), **whole)
+        Request(Work(keeps_its_bench), journal=None, **whole)
     )
     assert {name: getattr(BENCHES[-1], name) for name in whole} == whole
 
@@ -593,7 +595,7 @@ def test_a_signal_while_the_result_is_sent_does_not_interrupt_it(monkeypatch: py
 
     connection: Any = Signalled()
     child = Child(connection)
-    child._work(Request(f"{__name__}:keeps_its_bench", None, None, 1, (), {}))
+    child._work(Request(Work(keeps_its_bench), None, None, 1, {}))
     assert connection.sent == [("done", None)]
 
 
@@ -601,7 +603,7 @@ def test_a_process_shows_itself_until_its_work_has_ended_and_no_longer(monkeypat
     monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
     monkeypatch.setattr("tasks.processes.child.BEAT", 0.01)
     before, connection = set(threading.enumerate()), Kept()
-    request = Request(f"{__name__}:keeps_its_bench", None, None, 1, (), {}, peers=("chief", "worker"))
+    request = Request(Work(keeps_its_bench), None, None, 1, {}, peers=("chief", "worker"))
     Child(connection)._work(request)  # type: ignore[arg-type]
     beating = [thread for thread in set(threading.enumerate()) - before if thread.join(1) or thread.is_alive()]
     assert beating == [] and connection.sent[0] == ("alive",)
@@ -713,9 +715,11 @@ def test_a_message_may_be_as_long_as_it_is_allowed_to_be(
 def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
     """All but those of the chief: its staging, its journal, its threads, and what its layout is."""
     sent = Request(
-        "tasks.training.fit:fit", None, Path("j"), 8, (1, "a"), {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k"
+        Work(training.fit, (1, "a")), None, Path("j"), 8, {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k"
     )
-    made = request_from_json(json.loads(json.dumps(wire.request_to_json(sent))), 3, lambda reference: None)
+    made = request_from_json(
+        json.loads(json.dumps(wire.request_to_json(sent))), hosts.table(), 3, lambda reference: None
+    )
     assert made == dataclasses.replace(sent, journal=None, threads=3, layout={})
 
 
@@ -770,7 +774,7 @@ class Host:
             return self.started[-1]
 
         monkeypatch.setattr(member, "Process", start)
-        made = member.Member(cluster, 1, {}, Path("logs"), 3, self.find, self.stop, lambda line: None)
+        made = member.Member(cluster, 1, {}, Path("logs"), 3, hosts.table(), self.find, self.stop, lambda line: None)
         made._port = SimpleNamespace(address="127.0.0.2:7")  # type: ignore[assignment]
         self.chief = RemoteProcess(Joined(1, "there", "127.0.0.2:7", near, 3, "cpu"), "train", 3)
 
@@ -798,7 +802,7 @@ class Host:
 
     def call(self, *arguments: Any) -> Served:
         before = len(self.started)
-        self.chief.call(Request("tasks.training.fit:fit", None, None, 8, arguments, {}, "worker", 1, ("chief", "w")))
+        self.chief.call(Request(Work(training.fit, arguments), None, None, 8, {}, "worker", 1, ("chief", "w")))
         until(lambda: len(self.started) > before and bool(self.started[-1].requests))
         return self.started[-1]
 
@@ -823,7 +827,7 @@ def test_a_call_is_computed_on_the_other_host_and_its_messages_signals_and_end_a
     process = host.call("a", 1)
     assert process.made == ("train", "train-1.log", 3, 1, "127.0.0.2:7")
     [request] = process.requests
-    assert (request.threads, request.arguments, request.rank, request.peers) == (3, ("a", 1), 1, ("chief", "w"))
+    assert (request.threads, request.work.arguments, request.rank, request.peers) == (3, ("a", 1), 1, ("chief", "w"))
     assert host.chief.recv() == ("alive",), "of the host, while the process is starting"
     process.said.append("a line")
     process.far.send(("progress", 3, 7))
@@ -889,7 +893,7 @@ def test_a_lost_process_and_a_lost_chief_are_noticed_by_the_other(host: Host) ->
 
 def test_an_artifact_that_the_other_host_lacks_is_the_error_of_the_call(host: Host) -> None:
     artifact = Snapshot("d" * 64, Path("/store/snapshot/d"), "digits")
-    host.chief.call(Request("tasks.training.fit:fit", None, None, 8, (artifact,), {}))
+    host.chief.call(Request(Work(training.fit, (artifact,)), None, None, 8, {}))
     kind, error = host.chief.recv()
     assert (kind, error.field, error.saw) == ("error", "d" * 64, "not here") and not host.started
     host.chief._channel.send("end", 0, None)

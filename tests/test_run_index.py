@@ -11,10 +11,9 @@ import pytest
 
 from tasks.config.load import load
 from tasks.errors import Failed
-from tasks.runs import index
+from tasks.runs import runs
 from tasks.runs.home import Home
-from tasks.runs.index import Row, rows
-from tasks.runs.runs import Run, finished_before, opened
+from tasks.runs.runs import Row, Run, finished_before, opened, rows
 from tests.support.homes import DIGITS
 
 
@@ -38,13 +37,13 @@ def write(folder: Path, identity: str, exit_code: int | None, flow_run: str | No
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs whose records are read."""
     read: list[str] = []
-    real = index.read
+    real = runs.read
 
     def reading(path: Path) -> dict[str, Any]:
         read.append(path.parent.name)
         return real(path)
 
-    monkeypatch.setattr(index, "read", reading)
+    monkeypatch.setattr(runs, "read", reading)
     return read
 
 
@@ -80,7 +79,7 @@ def test_a_record_that_has_changed_and_is_as_long_as_before_is_read(home: Home, 
 )
 def test_a_damaged_index_costs_a_reading_of_all(damage: str | None, home: Home, reads: list[str]) -> None:
     first = list(rows(home))
-    (home.runs / index.FILE).unlink() if damage is None else (home.runs / index.FILE).write_text(damage)
+    (home.runs / runs.FILE).unlink() if damage is None else (home.runs / runs.FILE).write_text(damage)
     assert list(rows(home)) == first and len(reads) == 40
 
 

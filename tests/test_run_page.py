@@ -12,12 +12,12 @@ import pytest
 
 from tasks.config.compose import Config
 from tasks.config.load import load, validate
-from tasks.display.numbers import figure, seconds
-from tasks.display.words import raw_input, score, span
 from tasks.errors import Failed
-from tasks.pages import curves, run_page
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs, opened
+from tasks.view import curves, run_page
+from tasks.view.numbers import figure, seconds
+from tasks.view.words import raw_input, score, span
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import ROOT, CommandHome
 from tests.support.pages import Loads

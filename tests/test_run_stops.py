@@ -26,7 +26,7 @@ from tasks.config.load import load
 from tasks.config.sources import TextFilesSource
 from tasks.errors import Stopped
 from tasks.processes.fork_server import SHARED
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import RunRequest, attempt_run, current
 from tasks.runner.identities import Code, Identity
 from tasks.runner.stages import run_stage
@@ -196,8 +196,7 @@ def test_a_training_under_two_layouts_says_so_in_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
-    work = f"{__name__}:two_layouts"
-    body = partial(run_stage, "convert", Records, Identity({}, {}, Code(1)), work=work, arguments=())
+    body = partial(run_stage, "convert", Records, Identity({}, {}, Code(1)), Work(two_layouts))
     made = attempt_run("dataset", load(DIGITS), body, RunRequest(), None)
     assert "another layout from step 5 on: equal, not bit-identical" in capsys.readouterr().err
     assert [span["from"] for span in made.manifest["produced_by"]["layout"]["spans"]] == [0, 5]
@@ -210,7 +209,7 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
     def body() -> None:
         attempt = current.get()
         with attempt.signals.working() if at_work else contextlib.nullcontext():
-            logging.getLogger("tasks.processes.crew").info("step 10: checkpoint")
+            logging.getLogger("tasks.processes.gang").info("step 10: checkpoint")
             attempt.raise_if_stopped()
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))

@@ -21,13 +21,13 @@ import psutil
 import pytest
 
 from tasks.config.load import load
-from tasks.environment.garbage import THRESHOLD
+from tasks.environment.process import THRESHOLD
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.temporary import Temporary, remove_left
 from tasks.processes.threads import available_threads
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.runs.journal import read
 from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
 from tests.support.shared import shared_fork_servers
@@ -99,11 +99,9 @@ def ignore_signals_and_sleep(bench: Workbench) -> None:
 def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) -> None:
     limits, crew = Limits("resources.timeout", 2, grace=1, reminders=0.2), Crew(tmp_path, 1)
     with crew.gang("train") as gang:  # so that the time-out is not that of the first import
-        gang.call(f"{__name__}:environment", None, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        gang.call(Work(environment), None, tmp_path / "journal", limits=Limits(), on_report=print)
     with pytest.raises(Failed, match="ran past 2 s"), crew.gang("train") as gang:
-        gang.call(
-            f"{__name__}:ignore_signals_and_sleep", None, tmp_path / "journal", (), limits=limits, on_report=print
-        )
+        gang.call(Work(ignore_signals_and_sleep), None, tmp_path / "journal", limits=limits, on_report=print)
     assert gang.processes[0].process.poll() == -signal.SIGKILL
 
 
@@ -111,10 +109,9 @@ def test_reminders_of_a_signal_do_not_move_the_end_of_the_grace(tmp_path: Path) 
     limits, said, begun = Limits(grace=1, reminders=0.2), list[str](), time.monotonic()
     with pytest.raises(Stopped), Crew(tmp_path, 1).gang("train") as gang:
         gang.call(
-            f"{__name__}:ignore_signals_and_sleep",
+            Work(ignore_signals_and_sleep),
             None,
             tmp_path / "journal",
-            (),
             limits=limits,
             on_report=print,
             stop=lambda: signal.SIGTERM if time.monotonic() - begun > 1 else 0,
@@ -125,10 +122,12 @@ def test_reminders_of_a_signal_do_not_move_the_end_of_the_grace(tmp_path: Path) 
 
 RUN = """
 from pathlib import Path
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew
+from tasks.processes.workbench import Limits, Work
+from {module} import {function}
 
 with Crew(Path({folder!r}), {threads}).gang("train") as gang:
-    print(gang.call({work!r}, None, Path({folder!r}, "journal"), (), limits=Limits(), on_report=print))
+    print(gang.call(Work({function}), None, Path({folder!r}, "journal"), limits=Limits(), on_report=print))
 """
 
 
@@ -136,7 +135,12 @@ def test_what_a_shared_fork_server_forked_for_a_killed_run_dies_with_it(tmp_path
     runs = []
     for name in ("killed", "untouched"):
         folder = tmp_path / name
-        values = {"folder": str(folder), "threads": available_threads(), "work": f"{__name__}:ignore_signals_and_sleep"}
+        values = {
+            "folder": str(folder),
+            "threads": available_threads(),
+            "module": __name__,
+            "function": "ignore_signals_and_sleep",
+        }
         variables = {**os.environ, SHARED: shared_fork_servers(), "PYTHONPATH": str(ROOT)}
         runs.append(subprocess.Popen([sys.executable, "-c", RUN.format(**values)], env=variables))
     try:
@@ -159,7 +163,7 @@ def working_folder(bench: Workbench) -> str:
 
 def test_a_process_of_a_shared_fork_server_works_in_the_folder_of_its_command(tmp_path: Path) -> None:
     """Relative paths, as of `millrace predict`, are found there."""
-    values = {"folder": str(tmp_path), "threads": available_threads(), "work": f"{__name__}:working_folder"}
+    values = {"folder": str(tmp_path), "threads": available_threads(), "module": __name__, "function": "working_folder"}
     variables = {**os.environ, SHARED: shared_fork_servers(), "PYTHONPATH": str(ROOT)}
     script = RUN.format(**values)
     done = subprocess.run([sys.executable, "-c", script], env=variables, cwd=tmp_path, capture_output=True, text=True)
@@ -221,8 +225,8 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     for name in ("TF_FIRST", "TF_SECOND"):
         monkeypatch.setenv(name, "1")
         with Crew(tmp_path, available_threads() + 2).gang("train") as gang:
-            work = f"{__name__}:variables_and_number"
-            answers.append(gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print))
+            work = Work(variables_and_number)
+            answers.append(gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print))
         monkeypatch.delenv(name)
     (first, one), (second, other) = answers
     assert "TF_FIRST" in first and "TF_SECOND" in second and "TF_FIRST" not in second
@@ -232,15 +236,15 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
 def test_settings_of_keras_that_decide_a_model_are_not_the_users(shell: None, tmp_path: Path) -> None:
     """They stand in a file in the home of the user, and are in no digest: with float16 the weights would be others."""
     with Crew(tmp_path, available_threads() + 2).gang("train") as gang:
-        work = f"{__name__}:keras_settings"
-        settings = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        work = Work(keras_settings)
+        settings = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
     assert settings == ("float32", 1e-7, "channels_last", "tensorflow")
 
 
 def test_a_compute_process_collects_garbage_again_after_the_imports(shell: None, tmp_path: Path) -> None:
     with Crew(tmp_path, available_threads() + 2).gang("train") as gang:  # not of the shared fork server
-        work = f"{__name__}:collection"
-        enabled, threshold, frozen = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        work = Work(collection)
+        enabled, threshold, frozen = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
     assert enabled and threshold == THRESHOLD and frozen > 100_000
 
 
@@ -252,8 +256,8 @@ def test_temporary_files_of_a_compute_process_end_with_it(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with suppress(Lost), Crew(tmp_path / "logs", available_threads()).gang("train") as gang:
         [folder] = tmp_path.glob("millrace-train-*")
-        work = f"{__name__}:leave_temporary_file"
-        left = gang.call(work, None, tmp_path / "journal", (end == "killed",), limits=Limits(), on_report=print)
+        work = Work(leave_temporary_file, (end == "killed",))
+        left = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
         assert Path(left).parent == folder and Path(left).exists() and end == "normally"
     assert not folder.exists()
 
@@ -294,8 +298,8 @@ def test_a_compute_process_gets_no_secret_of_ours(shell: None, tmp_path: Path, m
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     threads = available_threads() + 2  # not of the shared fork server
     with Crew(tmp_path, threads).gang("train") as gang:
-        work = f"{__name__}:environment"
-        variables = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        work = Work(environment)
+        variables = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
     assert variables["MILLRACE_HOME"] == str(tmp_path) and variables["PATH"] == os.environ["PATH"]
     assert not variables.keys() & set(SECRETS) and "of the shell" not in str(variables)
     server = fork_server(threads, tmp_path / "log").process

@@ -18,6 +18,7 @@ from tasks.config.compose import Config
 from tasks.config.load import load
 from tasks.convert import convert
 from tasks.errors import Refused
+from tasks.processes.workbench import Work
 from tasks.runner.attempt import RunRequest, attempt_run
 from tasks.runner.stages import body_of
 from tasks.train import train
@@ -53,8 +54,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The calls of a stage's seam, in order, without the work behind it."""
     calls: list[tuple[Any, ...]] = []
 
-    def run_stage(stage: str, kind: Any, identity: Any, *, work: str, arguments: Any, name: str = "", **_: Any) -> Any:
-        calls.append((stage, name or kind.kind, arguments))
+    def run_stage(stage: str, kind: Any, identity: Any, work: Any, *, name: str = "", **_: Any) -> Any:
+        calls.append((stage, name or kind.kind, work.arguments))
         return kind(f"{len(calls):064d}", Path(), name or kind.kind)
 
     for module in (tasks.compress, tasks.train):
@@ -70,7 +71,8 @@ def test_the_float_file_is_measured_although_it_is_not_exported(
     """Ratios are of it."""
     measured: dict[str, list[str]] = {}
 
-    def measure_stage(stage: str, name: str, work: str, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    def measure_stage(stage: str, name: str, work: Work[Any]) -> dict[str, Any]:
+        arguments = work.arguments
         variants = arguments[0] if name == "latency" else arguments[1]
         measured[name] = [variant.name for variant in variants]
         if name == "gates":

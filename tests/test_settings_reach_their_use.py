@@ -16,6 +16,7 @@ import pytest
 from tasks import compress as compressing
 from tasks import export as exporting
 from tasks import train as verbs
+from tasks.compression import work as compression
 from tasks.config.compose import Config
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
@@ -23,27 +24,27 @@ from tasks.config.export import ExportConfig
 from tasks.config.load import load
 from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
-from tasks.evaluation import decisions, report, slices, temperature
+from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.intervals import Interval, Value
 from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
-from tasks.pages import results
 from tasks.records.assignment import Assignment
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
-from tasks.runner import methods as of_methods
+from tasks.runner import starting_models as of_methods
 from tasks.runs.runs import Run, opened
 from tasks.search import storage
 from tasks.search import study as studies
+from tasks.search.config import TuneConfig
 from tasks.sources.hashes import split_numbers
 from tasks.training import fit as fitting
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.tensorflow import engine as tensorflow_engine
 from tasks.training.group import Cluster
+from tasks.view import results
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
 from tests.support.stand_ins import contributions
@@ -129,8 +130,8 @@ def test_a_champion_is_scored_with_the_evaluation_of_the_run(
         records: Any = SimpleNamespace(path=Path("records"))
         champion: Any = SimpleNamespace(export="e", version="1")
         assert releasing._score_again(attempt, None, champion, records, run.config.evaluate) == {"accuracy": 0.5}  # type: ignore[arg-type]
-    assert work.given[3] == (Path("export"), Path("records"), "test", run.config.evaluate)
-    assert (work.given[3][3].resamples, work.given[3][3].bins) == (123, 7)
+    assert work.given[1].arguments == (Path("export"), Path("records"), "test", run.config.evaluate)
+    assert (work.given[1].arguments[3].resamples, work.given[1].arguments[3].bins) == (123, 7)
 
 
 def test_a_champion_that_cannot_be_run_on_the_records_is_named_with_what_is_compared_instead(
@@ -290,11 +291,11 @@ def test_each_part_of_compress_gets_its_own_sections(monkeypatch: pytest.MonkeyP
         body_of(compressing.compress)(model, "snapshot", "report", compress, evaluate, export, config.train, 7)  # type: ignore[arg-type]
     names = [more["name"] for _, more in calls]
     assert names == ["saved_model", "keras", "litert", "int8_dynamic"], "one for each of export.formats"
-    assert all(more["arguments"][-2:] == (compress, evaluate) for _, more in calls)
+    assert all(given[3].arguments[-2:] == (compress, evaluate) for given, _ in calls)
     latency, gates = (given for given, _ in measured)
-    assert latency[1] == "latency" and gates[3][-2:] == (compress, evaluate)
-    for _, more in calls:
-        assert more["work"] == "tasks.compression.variants:build"
+    assert latency[1] == "latency" and gates[2].arguments[-2:] == (compress, evaluate)
+    for given, _ in calls:
+        assert given[3].function is compression.write_variant
 
 
 @pytest.mark.parametrize("served", [True, False])
@@ -312,7 +313,7 @@ def test_the_report_is_part_of_an_export_where_predictions_use_it(
         body_of(exporting.export)(model, [], "report", config, evaluate)  # type: ignore[arg-type]
     expected = "report" if served else None
     assert identity.given[3:] == (config, expected)
-    assert calls.more["arguments"][4:6] == (config, expected) and calls.more["threads"] == 1
+    assert calls.given[3].arguments[4:6] == (config, expected) and calls.more["threads"] == 1
 
 
 def test_an_export_has_as_many_golden_examples_as_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,9 +333,9 @@ EVALUATE = EvaluateConfig(resamples=123, metrics=("accuracy",), positive="b", th
 def test_every_interval_of_a_report_is_over_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Calls({"loss": SimpleNamespace(as_json=dict, flat=lambda name: {})})
     change = Calls(SimpleNamespace(as_json=dict))
-    monkeypatch.setattr(temperature, "intervals", found)
-    monkeypatch.setattr(temperature, "difference", change)
-    monkeypatch.setattr(temperature, "flat", lambda split, metrics: {})
+    monkeypatch.setattr(calibration, "intervals", found)
+    monkeypatch.setattr(calibration, "difference", change)
+    monkeypatch.setattr(calibration, "flat", lambda split, metrics: {})
     predictions: Any = SimpleNamespace(scaled=lambda by: "scaled")
     judge: Any = SimpleNamespace(
         metrics={"loss": SimpleNamespace(contributions=lambda each: each, resampled=False), "accuracy": None},
@@ -345,7 +346,7 @@ def test_every_interval_of_a_report_is_over_its_units(monkeypatch: pytest.Monkey
         extents=lambda predictions: np.ones(9),
         units="units",
     )
-    temperature.measured(judge, predictions, 2.0, EVALUATE)
+    calibration.measured(judge, predictions, 2.0, EVALUATE)
     assert [given[3] for given, _ in found] == ["units", "units"] and change.given[3] == "units"
 
     thresholds = Calls(({}, {}))
@@ -701,9 +702,10 @@ def test_lost_processes_start_again_as_often_as_the_training_says(monkeypatch: p
     assert len(trainings) == 3, "train.seeds"
     for _, more in trainings:
         assert more["restarts"] == 9 and more["roles"] == config.train.roles and len(more["roles"]) == 2
-    seeds = [more["arguments"][4] for _, more in trainings]
+    seeds = [given[3].arguments[4] for given, _ in trainings]
     assert seeds[0] == 5 and len(set(seeds)) == 3
-    assert {more["arguments"][3].seeds for _, more in trainings} == {1} and choice[1]["arguments"][4] is config.train
+    assert {given[3].arguments[3].seeds for given, _ in trainings} == {1}
+    assert choice[0][3].arguments[4] is config.train
 
 
 def test_a_method_that_trains_is_started_again_as_often_as_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -717,11 +719,11 @@ def test_a_method_that_trains_is_started_again_as_often_as_the_training(monkeypa
     examples: Any = SimpleNamespace(digest="s", manifest={"features": {}})
     with stages(monkeypatch, of_methods) as calls:
         of_methods.changed(method, model, examples, "prune", config.train, 5)
-    last = calls[1][1]
+    given, last = calls[1]
     assert len(calls) == 3 and last["restarts"] == 9 and last["roles"] == config.train.roles
     own = retrained.given[2]
     assert (own.steps, own.log_every, own.batch_size, own.init.model) == (9, 13, 24, "d")
-    assert last["arguments"][4:] == (own, 5)
+    assert given[3].arguments[4:] == (own, 5)
 
 
 def test_a_study_is_kept_where_the_setting_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

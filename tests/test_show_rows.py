@@ -13,10 +13,10 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource
 from tasks.config.transform import Tokens
-from tasks.display.examples import examples
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.view.examples import examples
 from tests.support.digits import Digits
 
 ROWS = "\n".join(

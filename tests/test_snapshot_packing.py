@@ -21,7 +21,6 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import JsonlSource, TextFilesSource
-from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.splits import SnapshotSplit
@@ -32,6 +31,7 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
 from tasks.snapshots.text import Codec
+from tasks.view.words import describe
 
 BLOCK = 32
 PAIRS = TokensSnapshot(vocabulary=400, block=BLOCK, packing="best_fit", prompt="question", shards=2)
@@ -206,7 +206,7 @@ def test_padding_and_cuts_are_said_where_there_are_any(whole: tuple[Path, Path],
 def test_loss_and_evaluation_count_the_answers_alone(pairs: tuple[Path, Path]) -> None:
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives.language_model import LanguageModel
+    from tasks.training.engines.tensorflow.objectives import LanguageModel
 
     snapshot = open_snapshot(pairs[1])
     feature, arrays = snapshot.features["tokens"], snapshot.arrays("test")

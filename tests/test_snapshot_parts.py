@@ -17,8 +17,7 @@ from tasks.config.augment import AugmentConfig, Mixup
 from tasks.errors import Failed, Refused
 from tasks.feed.augment import MIXED, OTHER_LABEL, Augmenter, kinds_of
 from tasks.feed.batches import CALL_BYTES, CALL_STEPS, BatchReader
-from tasks.feed.block_order import BLOCK_BYTES, rows_per_block
-from tasks.feed.orders import ORDERS, Ordered
+from tasks.feed.orders import BLOCK_BYTES, ORDERS, Ordered, rows_per_block
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.records.arrays import ArrayWriter, Shards, open_array, row_bytes

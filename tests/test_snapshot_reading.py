@@ -190,7 +190,7 @@ def test_a_training_is_fed_the_datasets_batches_by_replica(snapshot: SnapshotRea
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int64", "float32"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_tensorflow_gathers_from_the_files_own_pages(tmp_path: Path, dtype: str, parts: int) -> None:
-    from tasks.feed.tensors import tensor_of
+    from tasks.feed.snapshot_reader import tensor_of
 
     values = np.random.default_rng(0).integers(0, 200, (10, 3)).astype(dtype)
     paths = [tmp_path / f"{number}.npy" for number in range(parts)]

@@ -96,7 +96,9 @@ def test_another_process_hash_seed_and_number_of_threads_change_no_byte(
 import json, sys
 from pathlib import Path
 from tasks.artifacts import Records
-from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
+from tasks.config.snapshot import ImageSnapshot
+from tasks.config.records import RecordsConfig
+from tasks.config.sources import SklearnSource
 from tasks import snapshots
 from tasks.records import conversion
 from tasks.store.staging import Staging

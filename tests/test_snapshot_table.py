@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tasks import snapshots
-from tasks.artifacts import Records, Snapshot
+from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
@@ -21,7 +21,6 @@ from tasks.config.transform import Bucketize, Function, Image, Quantile, Standar
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.models.mlp import MlpModel
-from tasks.processes.workbench import Outcome
 from tasks.reader import Reader
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader

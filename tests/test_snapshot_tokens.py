@@ -313,7 +313,7 @@ from pathlib import Path
 from dataclasses import replace
 from tests.support.benches import workbench
 from tasks.artifacts import Records
-from tasks.config import TokensSnapshot
+from tasks.config.snapshot import TokensSnapshot
 from tasks import snapshots
 bench = replace(workbench(Path({str(tmp_path / "other")!r})), threads=1)
 layout = TokensSnapshot.model_validate_json({LAYOUT.model_dump_json()!r})

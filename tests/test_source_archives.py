@@ -19,7 +19,7 @@ from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.sources import archive_listing, archives, open_source
+from tasks.sources import archives, open_source
 from tasks.sources.trees import open_tree
 from tests.support.raw_data import pictures, texts
 from tests.support.rows import everything
@@ -164,8 +164,8 @@ def test_links_are_refused_where_they_would_be_read(tmp_path: Path) -> None:
 
 
 def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_listing, "BOMB_BYTES", 1 << 20)
-    monkeypatch.setattr(archive_listing, "BOMB_RATIO", 100)
+    monkeypatch.setattr(archives, "BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr(archives, "BOMB_RATIO", 100)
     with zipfile.ZipFile(tmp_path / "one.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/zeros.md", bytes(8 << 20))
     with pytest.raises(Refused, match=r"a/zeros.md: 8 MiB in 8,\d+ bytes; an archive holds at most 100 times its size"):

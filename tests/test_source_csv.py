@@ -21,9 +21,9 @@ from pydantic import ValidationError
 from tasks.config.base import identity
 from tasks.config.sources import CsvSource, tables
 from tasks.errors import Failed, Refused
-from tasks.sources import blocks as blocks_module
 from tasks.sources import delimited, open_source, streams, table_files
-from tasks.sources.blocks import Dialect, blocks
+from tasks.sources import delimited as blocks_module
+from tasks.sources.delimited import Dialect, blocks
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}

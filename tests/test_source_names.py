@@ -11,9 +11,9 @@ import pytest
 
 from tasks.errors import Refused
 from tasks.guess import guess_source
-from tasks.guess.file_kinds import is_text, kinds_of
+from tasks.guess.folders import is_text, kinds_of
 from tasks.guess.samples import kind_of_file
-from tasks.sources.archive_listing import archive_above
+from tasks.sources.archives import archive_above
 from tasks.sources.audio_folder import is_sound
 from tasks.sources.image_folder import is_image
 from tasks.sources.streams import compression_of

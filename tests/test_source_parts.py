@@ -23,20 +23,30 @@ from tasks.config.sources import AudioFolderSource, ImageFolderSource, JsonlSour
 from tasks.environment.user_code import closure, importable
 from tasks.errors import Failed, Refused
 from tasks.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams, table_files
-from tasks.sources.blocks import Dialect, blocks, first_record
-from tasks.sources.columns import features_of
 from tasks.sources.csv import Csv
+from tasks.sources.delimited import Dialect, blocks, first_record
 from tasks.sources.encoding import bytes_entry, examples, framed, integer_entry
+from tasks.sources.features import features_of
 from tasks.sources.files import SETTLED_NS, Hashes, groups
-from tasks.sources.nested import column, leaves, names_in, value
 from tasks.sources.payloads import Payloads
 from tasks.sources.rows import Numbered, selected
-from tasks.sources.streams import BOM, Pushed, Transcoded, check_ratio, is_single_byte, open_stream, whole, without_bom
+from tasks.sources.streams import (
+    BOM,
+    LONGEST,
+    Member,
+    Pushed,
+    Transcoded,
+    check_ratio,
+    is_single_byte,
+    members,
+    open_stream,
+    whole,
+    without_bom,
+)
 from tasks.sources.table_files import Part, packed
-from tasks.sources.tars import LONGEST, Member, members
 from tasks.sources.tfds_schema import kind_of
 from tasks.sources.trees import open_tree
-from tasks.sources.values import column_of, columns_of, text_of
+from tasks.sources.values import column, column_of, columns_of, leaves, names_in, text_of, value
 
 
 def test_a_bomb_holds_more_than_a_thousand_times_its_size_and_64_mib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from tasks.config.transform import LogMel
-from tasks.guess import payloads
+from tasks.guess import examples
 from tasks.reader import Unusable
 from tasks.records.kinds import audio
 from tasks.snapshots.transforms.log_mel import fitter
@@ -64,7 +64,7 @@ def log_mel(payload: bytes) -> Any:
 def test_it_is_read_to_its_end(payload: bytes, plain: str) -> None:
     assert audio.decoded(payload) == (6000, 8000)
     np.testing.assert_array_equal(log_mel(payload), log_mel(encoded(plain)))
-    transform, said = payloads.log_mel([payload])
+    transform, said = examples.log_mel([payload])
     assert (transform["seconds"], said) == (0.8, "0.75 s at 8,000 Hz")
 
 

@@ -15,8 +15,7 @@ from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import SqlSource
 from tasks.errors import Failed, Refused
-from tasks.processes.request import secrets_of
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Workbench, secrets_of
 from tasks.records import conversion
 from tasks.sources import open_source, sql
 from tests.support.rows import everything

@@ -194,7 +194,7 @@ def test_a_file_that_changes_while_it_is_hashed_does_not_count_as_verified(
         return sums
 
     with monkeypatch.context() as patched:
-        patched.setattr("tasks.store.checks.checksums", hash_and_change)
+        patched.setattr("tasks.store.store.checksums", hash_and_change)
         assert store.find(Records, made.digest, "records") is not None
     with pytest.raises(Damaged):
         store.find(Records, made.digest, "records")
@@ -206,7 +206,7 @@ def test_a_file_is_hashed_once_while_the_disk_says_it_is_the_same(
     store = Store(tmp_path)
     made = publish(store)
     read: list[Path] = []
-    monkeypatch.setattr("tasks.store.checks.checksums", lambda path: read.append(path))
+    monkeypatch.setattr("tasks.store.store.checksums", lambda path: read.append(path))
     assert store.find(Records, made.digest, "records") is not None
     assert read == []
 

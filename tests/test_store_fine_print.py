@@ -28,7 +28,8 @@ from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home, find_home, is_local
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run, opened, resolve_run
-from tasks.store import checks, files, lock, staging
+from tasks.store import files, lock, staging
+from tasks.store import store as checks
 from tasks.store.files import CHUNK, canonical, checksums, replacing, write
 from tasks.store.lock import locked, place
 from tasks.store.store import Store, digest_of
@@ -539,7 +540,7 @@ def test_of_older_runs_a_release_alone_keeps_its_artifacts(home: Home) -> None:
 
 
 def test_the_trials_of_a_kept_run_keep_their_models_and_those_of_a_release_do_not(home: Home) -> None:
-    from tasks.runs.trials import open_trial
+    from tasks.runs.runs import open_trial
 
     runs_of = [run_of(home, seed) for seed in range(2)]
     for number, run in enumerate(runs_of):

@@ -11,25 +11,25 @@ from typing import Any
 import pytest
 
 from tasks.runs.journal import JournalFile, Steps, last_of_training, read
-from tasks.store import lines
+from tasks.store import files
 
-TORN = [b'{"a"', b'{"a":3', b'{"a":3}', b'{"a":3}\n{', b"\xff\x00", b"x" * (lines.TAIL + 5)]
+TORN = [b'{"a"', b'{"a":3', b'{"a":3}', b'{"a":3}\n{', b"\xff\x00", b"x" * (files.TAIL + 5)]
 """What a killed process, a full disk or a loss of power leaves of the end."""
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    return [row for row, _ in lines.read(path)]
+    return [row for row, _ in files.read(path)]
 
 
 @pytest.mark.parametrize("torn", TORN)
 def test_a_torn_end_is_not_read_and_makes_way_for_the_next_line(torn: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    lines.append(path, {"b": 2, "a": 1})
+    files.append(path, {"b": 2, "a": 1})
     with open(path, "ab") as file:
         file.write(torn)
     before = rows(path)
     assert before == ([{"a": 1, "b": 2}, {"a": 3}] if b"\n" in torn else [{"a": 1, "b": 2}])
-    lines.append(path, {"c": float("inf")})
+    files.append(path, {"c": float("inf")})
     assert rows(path) == [*before, {"c": float("inf")}]
     assert path.read_bytes().startswith(b'{"a":1,"b":2}\n') and len(path.read_bytes().splitlines()) == len(before) + 1
 
@@ -39,31 +39,31 @@ def test_a_line_that_is_no_object_is_left_out_wherever_it_stands(bad: bytes, tmp
     path = tmp_path / "x.jsonl"
     path.write_bytes(bad + b'\n{"a":1}\n' + bad + b'\n{"a":2}\n')
     assert rows(path) == [{"a": 1}, {"a": 2}]
-    assert [row for row, _ in lines.read(path, len(bad) + 9)] == [{"a": 2}]
-    assert list(lines.last(path)) == [{"a": 2}, {"a": 1}]
+    assert [row for row, _ in files.read(path, len(bad) + 9)] == [{"a": 2}]
+    assert list(files.last(path)) == [{"a": 2}, {"a": 1}]
 
 
 def test_the_offset_of_a_row_is_where_the_next_one_is_read_from(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     for number in range(5):
-        lines.append(path, {"number": number})
-    for row, end in lines.read(path):
-        assert [later["number"] for later, _ in lines.read(path, end)] == list(range(row["number"] + 1, 5))
-    assert list(lines.read(tmp_path / "none")) == [] == list(lines.last(tmp_path / "none"))
+        files.append(path, {"number": number})
+    for row, end in files.read(path):
+        assert [later["number"] for later, _ in files.read(path, end)] == list(range(row["number"] + 1, 5))
+    assert list(files.read(tmp_path / "none")) == [] == list(files.last(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("tail", [1, 7, 64, 1000])
 def test_rows_are_read_from_the_end_in_parts_of_any_size(
     tail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "TAIL", tail)
+    monkeypatch.setattr(files, "TAIL", tail)
     path = tmp_path / "x.jsonl"
     for number in range(20):
-        lines.append(path, {"number": number, "text": "é" * number})
+        files.append(path, {"number": number, "text": "é" * number})
     with open(path, "ab") as file:
         file.write(b'{"number": 20')
-    assert [row["number"] for row in lines.last(path)] == list(reversed(range(20)))
-    lines.append(path, {"number": 21})
+    assert [row["number"] for row in files.last(path)] == list(reversed(range(20)))
+    files.append(path, {"number": 21})
     assert rows(path)[-1] == {"number": 21} and len(rows(path)) == 21
 
 
@@ -72,7 +72,7 @@ def test_a_line_that_finds_no_room_leaves_the_file_as_it_was(
     written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, real = tmp_path / "x.jsonl", os.write
-    lines.append(path, {"a": 1})
+    files.append(path, {"a": 1})
     left = [written]
 
     def full(descriptor: int, content: bytes) -> int:
@@ -83,7 +83,7 @@ def test_a_line_that_finds_no_room_leaves_the_file_as_it_was(
 
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
         patched.setattr(os, "write", full)
-        lines.append(path, {"a": 2})
+        files.append(path, {"a": 2})
     assert path.read_bytes() == b'{"a":1}\n'
 
 

@@ -14,7 +14,8 @@ import pytest
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.errors import Superseded
 from tasks.processes.workbench import Workbench
-from tasks.store import checks, files
+from tasks.store import files
+from tasks.store import store as checks
 from tasks.store.store import Store, digest_of
 from tests.support.disks import break_reads
 

@@ -19,8 +19,7 @@ from tasks.runs.journal import JournalFile, Point, read
 from tasks.tracking import notifications, pruning, shipping
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.notifications import event_of, mail, notify, post
-from tasks.tracking.outage import machine_error, reason
-from tasks.tracking.shipping import Shipper
+from tasks.tracking.shipping import Shipper, machine_error, reason
 
 
 def run_of(status: str, cached: bool | None = None, **config: Any) -> Any:

@@ -20,24 +20,24 @@ from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.load import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes import crew as crews
+from tasks.processes import gang as crews
 from tasks.processes import places
 from tasks.processes.child import Child
 from tasks.processes.gang import Gang
-from tasks.processes.request import Limits, Request
 from tasks.processes.threads import processor
+from tasks.processes.workbench import Limits, Request, Work
 from tasks.runner import attempt as attempts
-from tasks.runner import self_tests
+from tasks.runner import starting_models
 from tasks.runner.attempt import Attempt
 from tasks.runner.hosts import expectations
-from tasks.runner.presence import MOST, Presence
+from tasks.runner.showing import MOST, Presence
 from tasks.runner.signals import Signals
 from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
 from tasks.runs.journal import JournalFile, read
 from tasks.search import study as studies
+from tasks.search.config import TuneConfig
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tasks.tracking import prefect_page
@@ -268,10 +268,9 @@ def test_every_process_of_a_gang_knows_its_own_place_and_that_of_all(threads: in
     gang = Gang(Near, (CHIEF, WORKER, SIDECAR))  # type: ignore[arg-type]
     layout = {"devices": 3}
     made = gang.call(
-        "m:f",
+        Work(sees, (1, "two")),
         "staging",  # type: ignore[arg-type]
         Path("journal"),
-        (1, "two"),
         limits=Limits(),
         on_report=lambda *report: None,
         threads=threads,
@@ -282,7 +281,7 @@ def test_every_process_of_a_gang_knows_its_own_place_and_that_of_all(threads: in
         request = process.request  # type: ignore[attr-defined]
         assert (request.rank, request.role) == (rank, ("chief", "worker", "sidecar")[rank])
         assert request.threads == (threads or 10 + rank) and request.layout == layout
-        assert request.peers == ("chief", "worker", "sidecar") and request.arguments == (1, "two")
+        assert request.peers == ("chief", "worker", "sidecar") and request.work.arguments == (1, "two")
         assert request.hosts == ("host0", "host1", "host2")
         assert request.addresses == ("10.0.0.0:5", "10.0.0.1:5", "10.0.0.2:5")
 
@@ -305,7 +304,7 @@ def test_work_is_given_all_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -
     staging: Any = "staging"
     more: dict[str, Any] = {"peers": ("chief", "chief2"), "addresses": ("a:1", "b:2"), "hosts": ("x", "y")}
     request = Request(
-        f"{__name__}:sees", staging, None, 5, (1, 2), {"a": 3}, "chief", 0, **more, secrets={"OF_A_SECRET": "known"}
+        Work(sees, (1, 2)), staging, None, 5, {"a": 3}, "chief", 0, **more, secrets={"OF_A_SECRET": "known"}
     )
     Child(connection)._work(request)
     bench, arguments, secret = SEEN.pop()
@@ -429,8 +428,8 @@ class Shown:
         self.gangs.append((stage, roles))
         yield self
 
-    def call(self, work: str, staging: Any, journal: Path, arguments: Any, **more: Any) -> Any:
-        self.calls.append((work, staging, journal, arguments, more))
+    def call(self, work: Work[Any], staging: Any, journal: Path, **more: Any) -> Any:
+        self.calls.append((work, staging, journal, more))
         return "outcome"
 
 
@@ -447,19 +446,19 @@ def test_work_has_the_limits_threads_and_layout_of_its_stage() -> None:
     flags = [("resources.timeout", "500"), ("resources.grace", "7"), ("resources.timeouts.train", "90")]
     attempt = attempt_of([*flags, ("train.strategy", "{kind: multi_worker, workers: 2}")])
     roles = attempt.config.train.roles
-    assert attempt.work("train", "m:f", "staging", (1,), roles=roles) == "outcome"
-    attempt.work("evaluate", "m:g", None, ())
-    attempt.work("export", "m:h", None, (), threads=1)
+    assert attempt.work("train", Work(sees, (1,)), "staging", roles=roles) == "outcome"
+    attempt.work("evaluate", Work(sees), None)
+    attempt.work("export", Work(sees), None, threads=1)
     assert attempt.crew.gangs == [("train", roles), ("evaluate", (CHIEF,)), ("export", (CHIEF,))]
     training, evaluation, export = attempt.crew.calls
-    assert training[:4] == ("m:f", "staging", Path("run/metrics.jsonl"), (1,))
-    limits = [call[4]["limits"] for call in (training, evaluation)]
+    assert training[:3] == (Work(sees, (1,)), "staging", Path("run/metrics.jsonl"))
+    limits = [call[3]["limits"] for call in (training, evaluation)]
     assert [(each.field, each.seconds, each.grace) for each in limits] == [
         ("resources.timeouts.train", 90, 7),
         ("resources.timeout", 500, 7),
     ]
-    assert [call[4]["threads"] for call in (training, evaluation, export)] == [4, 8, 1]
-    assert training[4]["layout"]["workers"] == 2
+    assert [call[3]["threads"] for call in (training, evaluation, export)] == [4, 8, 1]
+    assert training[3]["layout"]["workers"] == 2
 
 
 def test_the_layout_names_threads_and_processor_of_each_host_where_they_differ() -> None:
@@ -507,10 +506,10 @@ def test_lost_work_begins_again_as_long_as_it_gets_on(
     attempt, waited = attempt_of([]), list[float]()
     attempt.crew, attempt._pause = Scripted(*steps), waited.append
     if ends == "outcome":
-        assert attempt.work("train", "m:f", None, (), restarts=restarts) == "outcome"
+        assert attempt.work("train", Work(sees), None, restarts=restarts) == "outcome"
     else:
         with pytest.raises(Failed, match=ends):
-            attempt.work("train", "m:f", None, (), restarts=restarts)
+            attempt.work("train", Work(sees), None, restarts=restarts)
     assert waited == pauses
 
 
@@ -519,7 +518,7 @@ def test_a_signal_during_the_pause_before_a_restart_ends_the_work() -> None:
     attempt.crew, attempt.signals = Scripted(1, 2, 3), Signals()
     attempt._pause = lambda seconds: setattr(attempt.signals, "number", 15)
     with pytest.raises(Stopped):
-        attempt.work("train", "m:f", None, (), restarts=5)
+        attempt.work("train", Work(sees), None, restarts=5)
     assert len(attempt.crew.calls) == 1
 
 
@@ -540,8 +539,8 @@ def test_processes_at_work_are_asked_to_stop_and_what_they_report_goes_where_it_
             stops.append(stop())
 
     attempt.crew = Reporting()
-    with caplog.at_level(logging.INFO, "tasks.processes.crew"):
-        attempt.work("train", "m:f", None, (), on_progress=lambda *given: progress.append(given))
+    with caplog.at_level(logging.INFO, "tasks.processes.gang"):
+        attempt.work("train", Work(sees), None, on_progress=lambda *given: progress.append(given))
     assert progress == [(3, 7, "steps", {})] and measured == [("train/rate", 5.0)] and stops == [0, 15]
     assert "[train 1] a line" in caplog.messages
 
@@ -577,22 +576,23 @@ def test_hosts_must_agree_on_the_seed_the_model_and_every_version(monkeypatch: p
 def test_each_strategy_is_tested_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tested: list[Any] = []
 
-    def work(stage: str, name: str, staging: Any, arguments: Any, roles: Any) -> str:
-        tested.append((arguments[0].kind, arguments[0].devices_of_each, arguments[1], len(roles)))
+    def work(stage: str, work: Work[Any], staging: Any, roles: Any) -> str:
+        strategy, precision = work.arguments
+        tested.append((strategy.kind, strategy.devices_of_each, precision, len(roles)))
         return "verdict"
 
     recorded: list[Any] = []
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: recorded.append(value))
     attempt: Any = SimpleNamespace(run=run, work=work)
-    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    monkeypatch.setattr(starting_models, "current", SimpleNamespace(get=lambda: attempt))
     strategies = [{"kind": "mirrored", "devices": 2}, {"kind": "mirrored", "devices": 4}]
     strategies += [{"kind": "multi_worker", "workers": 2}]
     for _ in range(2):
         for strategy in strategies:
-            self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategy}))
+            starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategy}))
     assert [row[3] for row in tested] == [1, 1, 2] and len(set(tested)) == 3
-    monkeypatch.setattr(self_tests, "SELF_TEST_VERSION", -1)
-    self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategies[0]}))
+    monkeypatch.setattr(starting_models, "SELF_TEST_VERSION", -1)
+    starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategies[0]}))
     assert len(tested) == 4
     assert len(json.loads((tmp_path / "self_tests.json").read_bytes())) == 4, "verdicts are kept beside one another"
     assert [row["result"] for row in recorded] == ["verdict"] * 7, "with each run, also what an earlier one has found"
@@ -604,13 +604,13 @@ def test_a_verdict_is_on_the_precision_and_the_packages_of_its_strategy(
 ) -> None:
     tested: list[Any] = []
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: None)
-    attempt: Any = SimpleNamespace(run=run, work=lambda *given, roles: tested.append(given[3][1]))
-    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    attempt: Any = SimpleNamespace(run=run, work=lambda *given, roles: tested.append(given[1].arguments[1]))
+    monkeypatch.setattr(starting_models, "current", SimpleNamespace(get=lambda: attempt))
     versions = {"horovod": "1"}
-    monkeypatch.setattr(self_tests, "installed", lambda name: versions.get(name, "0"))
+    monkeypatch.setattr(starting_models, "installed", lambda name: versions.get(name, "0"))
 
     def check(strategy: dict[str, Any], precision: str) -> int:
-        self_tests.check_strategy(
+        starting_models.check_strategy(
             TrainConfig.model_validate({"steps": 1, "strategy": strategy, "precision": precision})
         )
         return len(tested)

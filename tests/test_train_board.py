@@ -22,13 +22,13 @@ from tasks.config.base import Conflict
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
-from tasks.pages.description import describe_run
-from tasks.pages.facts import Facts
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.board import FOLDER, written_in
 from tasks.training.fit import fit
+from tasks.view.facts import Facts
+from tasks.view.summary import describe_run
 from tests.support.homes import ROOT, CommandHome
 from tests.support.stacks import free_ports
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after

@@ -16,11 +16,10 @@ from tasks.config.train import CheckpointConfig, EarlyStopping, TrainConfig
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import PAUSES
-from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import CHECKPOINT, StagedCheckpoints, unpack
-from tasks.training.meter import Meter, StepSums
+from tasks.training.meter import Meter, Spike, Spikes, StepSums
 from tasks.training.plan import make_plan
-from tasks.training.spikes import Spike, Spikes
+from tasks.training.primary import BestWeights
 from tests.support.disks import break_reads
 from tests.support.toys import CONFIG, ToyEngine
 

@@ -19,15 +19,13 @@ from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, Log, Progress
-from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Compute
-from tasks.training.fed import names_of
-from tasks.training.goodput import Goodput
-from tasks.training.meter import Meter, StepSums
+from tasks.training.feeding import names_of
+from tasks.training.meter import Meter, Spikes, StepSums
 from tasks.training.plan import Plan, make_plan
+from tasks.training.primary import BestWeights
 from tasks.training.samples import PREDICTED, Samples, read
-from tasks.training.speed import SETTLED, Speed
-from tasks.training.spikes import Spikes
+from tasks.training.speed import SETTLED, Goodput, Speed
 from tests.support.benches import Pages
 
 ENGINE: Any = SimpleNamespace(memory=lambda: 0, peak_memory=lambda: 0)

@@ -18,12 +18,12 @@ from tasks.config.train import CheckpointConfig, EarlyStopping, TrainConfig
 from tasks.environment import user_code
 from tasks.errors import Refused
 from tasks.models.mlp import MlpModel
-from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import Writing
 from tasks.training.continuing import _check_equal
 from tasks.training.feeding import Feed
-from tasks.training.own_files import init_files, loss_files
 from tasks.training.plan import make_plan
+from tasks.training.primary import BestWeights
+from tasks.training.starting import init_files, loss_files
 from tests.support.refusals import field_of
 
 TRAIN = TrainConfig(steps=40)

@@ -18,11 +18,11 @@ from tasks.config.schedule import Constant, Linear
 from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.errors import Refused, Stopped
 from tasks.processes.workbench import Workbench
-from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
+from tasks.training.primary import BestWeights
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import PLAIN
 

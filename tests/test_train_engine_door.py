@@ -17,10 +17,9 @@ from tasks.config.schedule import Constant
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.held_port import HeldPort
-from tasks.processes.workbench import Workbench
-from tasks.runner.restarts import Restarts
+from tasks.processes.gang import Crew, HeldPort, Limits
+from tasks.processes.workbench import Work, Workbench
+from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.meter import StepSums
@@ -28,10 +27,20 @@ from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
 from tests.support.homes import compute_processes
 from tests.support.tiny import stopping_after
-from tests.support.toys import CONFIG, EXAMPLES, STEPS, ToyEngine, files, fit_line
-
-TOYS = "tests.support.toys"
-WORK = f"{TOYS}:fit_line"
+from tests.support.toys import (
+    CONFIG,
+    EXAMPLES,
+    STEPS,
+    ToyEngine,
+    end_before_it_is_seen,
+    fall,
+    files,
+    fit_line,
+    freeze,
+    lose,
+    report_before_it_is_seen,
+    who,
+)
 
 
 @pytest.fixture
@@ -68,9 +77,9 @@ def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
 
     crew = Crew(tmp_path / "logs", 1)
     with pytest.raises(Lost), crew.gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (0.2, 1), limits=Limits(), on_report=on_report)
+        gang.call(Work(fit_line, (0.2, 1)), bench.staging, tmp_path / "journal", limits=Limits(), on_report=on_report)
     with crew.gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=on_report)
+        gang.call(Work(fit_line), bench.staging, tmp_path / "journal", limits=Limits(), on_report=on_report)
     assert killed and files(bench) == unbroken
 
 
@@ -90,10 +99,9 @@ def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Wo
     log = tmp_path / "logs/train.log"
     with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
         gang.call(
-            WORK,
+            Work(fit_line, (2.2,)),
             bench.staging,
             tmp_path / "journal",
-            (2.2,),
             limits=Limits(),
             on_report=print,
             stop=lambda: 15 if "step 2 begins" in log.read_text() else 0,
@@ -108,7 +116,7 @@ def test_a_frozen_process_of_a_gang_is_named(bench: Workbench, tmp_path: Path) -
         pytest.raises(Lost, match="rank 1 on .* has not answered for 4 s"),
         Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
-        gang.call(f"{TOYS}:freeze", bench.staging, journal, (1,), limits=limits, on_report=print)
+        gang.call(Work(freeze, (1,)), bench.staging, journal, limits=limits, on_report=print)
 
 
 def test_a_call_takes_about_a_second() -> None:
@@ -219,7 +227,7 @@ def test_another_layout_is_recorded_span_by_span_and_said(
 def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
     roles = (CHIEF, WORKER, WORKER)
     with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
-        made = gang.call(f"{TOYS}:who", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        made = gang.call(Work(who), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
     assert made == (0, "chief", ("chief", "worker", "worker"), True)
     assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
 
@@ -229,7 +237,7 @@ def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> No
         pytest.raises(Lost, match="killed by signal 9"),
         Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
-        gang.call(f"{TOYS}:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
+        gang.call(Work(fall, (1,)), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
 
 
@@ -241,7 +249,7 @@ def test_a_process_that_dies_again_and_again_is_not_replaced_for_ever(bench: Wor
         Crew(tmp_path, 1).gang("train", roles) as gang,
     ):
         journal = tmp_path / "journal"
-        gang.call(f"{TOYS}:fall", bench.staging, journal, (1,), limits=Limits(), on_report=print, say=said.append)
+        gang.call(Work(fall, (1,)), bench.staging, journal, limits=Limits(), on_report=print, say=said.append)
     assert len(said) == 3
 
 
@@ -256,25 +264,25 @@ def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[s
 
 def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tmp_path: Path) -> None:
     with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang:
-        gang.call(f"{TOYS}:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        gang.call(Work(lose), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
 
 
 def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_first(
     bench: Workbench, tmp_path: Path
 ) -> None:
     roles = (CHIEF, Role("worker", serves=True, replaced=True), Role("server", serves=True))
-    work = f"{TOYS}:report_before_it_is_seen"
+    work = Work(report_before_it_is_seen)
     with (
         pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"),
         Crew(tmp_path, 1).gang("train", roles) as gang,
     ):
-        gang.call(work, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        gang.call(work, bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
 
 
 def test_a_result_counts_although_one_that_serves_saw_the_chief_end(bench: Workbench, tmp_path: Path) -> None:
     with Crew(tmp_path / "logs", 1).gang("train", (CHIEF, SIDECAR)) as gang:
-        work, journal = f"{TOYS}:end_before_it_is_seen", tmp_path / "journal"
-        assert gang.call(work, bench.staging, journal, (), limits=Limits(), on_report=print) == 7
+        work, journal = Work(end_before_it_is_seen), tmp_path / "journal"
+        assert gang.call(work, bench.staging, journal, limits=Limits(), on_report=print) == 7
 
 
 def test_a_process_that_evaluates_reports_the_end_of_the_chief_as_a_loss() -> None:

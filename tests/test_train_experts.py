@@ -23,9 +23,9 @@ from tasks.models import keras_file
 from tasks.models.layers.attention import chosen
 from tasks.models.transformer import TransformerModel
 from tasks.models.user_models import ImportedModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
-from tasks.training.engines.tensorflow.added_losses import weighted_sum
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
+from tasks.training.engines.tensorflow.losses import weighted_sum
 from tasks.training.fit import fit
 from tests.support.homes import STDLIB_LM
 from tests.support.tiny import CONFIG, write_hashes
@@ -188,7 +188,7 @@ def test_two_devices_balance_as_one(texts: Snapshot, benches: Callable[[str], Wo
         arguments = (texts, model, config.model_copy(update={"strategy": Mirrored(devices=2)}), 5)
         limits = Limits("resources.timeout", 120)
         journal, nothing = tmp_path / "two.jsonl", lambda *_: None
-        gang.call("tasks.training.fit:fit", two.staging, journal, arguments, limits=limits, on_report=nothing)
+        gang.call(Work(fit, arguments), two.staging, journal, limits=limits, on_report=nothing)
     assert distance(weights(one), weights(two)) < 3e-7
 
 
@@ -266,7 +266,7 @@ def test_losses_that_a_strategy_does_not_compute_are_refused(
     ):
         limits, nothing = Limits("resources.timeout", 120), lambda *_: None
         arguments, staging = (tiny, model, config, 5), benches("pipeline").staging
-        gang.call("tasks.training.fit:fit", staging, tmp_path / "j", arguments, limits=limits, on_report=nothing)
+        gang.call(Work(fit, arguments), staging, tmp_path / "j", limits=limits, on_report=nothing)
 
 
 def test_experts_under_a_strategy_without_their_loss_are_refused_from_the_config() -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.errors import Stopped
-from tasks.pages.sections import goodput as shown
-from tasks.pages.sections import memory
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
-from tasks.training.goodput import PARTS, Goodput
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
+from tasks.training.speed import PARTS, Goodput
+from tasks.view.sections import goodput as shown
+from tasks.view.sections import memory
 from tests.support.tiny import CONFIG, MODEL, stopping_after
 from tests.support.toys import ToyEngine
 

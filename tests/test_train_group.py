@@ -16,7 +16,7 @@ import pytest
 
 from tasks.config.strategy import MultiWorker, ParameterServer
 from tasks.config.train import TrainConfig
-from tasks.environment import memory
+from tasks.environment import hardware
 from tasks.errors import Failed, Lost
 from tasks.processes.workbench import Workbench
 from tasks.training import memory as of_training
@@ -25,8 +25,8 @@ from tasks.training.engines import OutOfMemory
 from tasks.training.group import Alone, Cluster, Seconds, agree, signed
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter
-from tasks.training.ranks import Ranks, added, stragglers
 from tasks.training.sidecar import Sidecar, connected, packed, serve, unpacked
+from tasks.training.speed import Ranks, added, stragglers
 
 
 class Sums:
@@ -123,7 +123,7 @@ def test_a_straggler_is_slower_by_more_than_half_and_by_more_than_five_milliseco
 
 
 def test_processes_of_a_training_by_servers_are_the_chief_the_workers_and_the_servers() -> None:
-    from tasks.training.engines.parameter_server.serving import jobs
+    from tasks.training.engines.parameter_server.engine import jobs
 
     addresses = tuple(f"host:{number}" for number in range(6))
     made = jobs(ParameterServer(workers=3, servers=2), Cluster(4, addresses))
@@ -295,7 +295,7 @@ def test_weights_are_sent_bit_for_bit_and_never_as_objects() -> None:
 
 
 def test_processes_of_a_host_share_its_memory(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1200)
+    monkeypatch.setattr(hardware, "available", lambda: 1200)
     hosts = ("one", "two", "one", "one")
     shares = [of_training.share_of_host(SimpleNamespace(hosts=hosts, rank=rank)) for rank in range(4)]  # type: ignore[arg-type]
     assert shares == [400, 1200, 400, 400]
@@ -356,7 +356,7 @@ def test_what_never_fits_is_refused_and_a_model_that_cannot_be_divided_is_tried_
 def test_a_step_is_measured_where_its_activations_are_a_quarter_of_what_is_free(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 4 * 16 * 100)
+    monkeypatch.setattr(hardware, "available", lambda: 4 * 16 * 100)
     config = TrainConfig(steps=1, batch_size=16)
     few: Any = Fitting(2, activations=100)
     assert of_training.micro_batches(few, config, bench) == 1 and few.tried == [], "not more than a quarter"

@@ -24,8 +24,8 @@ from tasks.config.roles import CHIEF, WORKER
 from tasks.config.strategy import Horovod
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.strategies import make_strategy
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import slots
@@ -178,8 +178,8 @@ def test_its_arithmetic_passes_the_test(precision: str, built: None, tmp_path: P
 def call(work: Callable, folder: Path, *arguments: Any) -> Any:
     """Call a function of this module in two processes."""
     with Crew(folder, 1).gang("call", (CHIEF, WORKER)) as gang:
-        name = f"{__name__}:{work.__name__}"
-        return gang.call(name, None, folder / "journal", arguments, limits=Limits(), on_report=lambda *report: None)
+        asked = Work(work, arguments)
+        return gang.call(asked, None, folder / "journal", limits=Limits(), on_report=lambda *report: None)
 
 
 def exchange(bench: Workbench, content: bytes) -> tuple[list[int], list[int], bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import signal
@@ -26,12 +25,12 @@ from tasks.config.schedule import Cosine
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place, expanded, find_place
-from tasks.processes.wire import TOGETHER, error_from_json, error_to_json, from_json, request_from_json, to_json
-from tasks.processes.workbench import Workbench
+from tasks.processes.wire import error_from_json, error_to_json, from_json, request_from_json, to_json
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner import hosts
 from tasks.runs.home import Home
 from tasks.runs.journal import read
@@ -120,30 +119,30 @@ def test_a_place_that_is_not_clear_is_refused(
 def test_arguments_and_errors_arrive_as_they_were() -> None:
     config = TrainConfig(steps=3, optimizer=Sgd(momentum=0.5), schedule=Cosine(warmup=1), strategy=MultiWorker())
     for value in (config, config.strategy, 7, "bfloat16", None):
-        assert from_json(json.loads(json.dumps(to_json(value))), lambda reference: None) == value
+        assert from_json(json.loads(json.dumps(to_json(value))), hosts.table(), lambda reference: None) == value
     handle = Snapshot("d" * 64, Path("/store/snapshot/d"), "digits")
-    assert from_json(to_json(handle), lambda reference: reference["digest"]) == "d" * 64
-    assert from_json(to_json(Model("e", Path("m"), "m")), lambda reference: None) is None
+    assert from_json(to_json(handle), hosts.table(), lambda reference: reference["digest"]) == "d" * 64
+    assert from_json(to_json(Model("e", Path("m"), "m")), hosts.table(), lambda reference: None) is None
     for error in (Lost("a", "b", "c", "d"), Failed("a", "1", "c", "d")):
         assert str(error_from_json(error_to_json(error), "host")) == str(error)
 
 
-@pytest.mark.parametrize("section", ["os:environ", "tasks.config.load:load", "tasks.config.train:absent", "", 3])
+@pytest.mark.parametrize("section", ["os:environ", "tasks.config.load:load", "Table", "", 3])
 def test_what_another_host_sends_is_a_section_of_the_config_or_refused(section: Any) -> None:
     with pytest.raises(Failed, match="an argument is a section of the config"):
-        from_json({"section": section, "values": {}}, lambda reference: None)
+        from_json({"section": section, "values": {}}, hosts.table(), lambda reference: None)
 
 
 def test_only_trainings_are_done_for_another_host() -> None:
     request = {"arguments": [], "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": [], "key": "k"}
-    for work in ("os:system", "tasks.training.fit:evaluate_beside", "tasks.training.fit"):
+    for work in ("os:system", "tasks.training.fit:evaluate_beside", "choose"):
         with pytest.raises(Failed, match="trainings are all that several hosts do together"):
-            request_from_json({**request, "work": work}, 1, lambda reference: None)
-    for work in TOGETHER:
-        made = request_from_json({**request, "work": work}, 1, lambda reference: None)
-        assert (made.rank, made.key) == (1, "k")
-        module, _, name = work.partition(":")
-        assert callable(getattr(importlib.import_module(module), name)), "a name that stands for something"
+            request_from_json({**request, "work": work}, hosts.table(), 1, lambda reference: None)
+    functions = hosts.table().functions
+    assert functions.keys() == {"fit", "test_strategy", "train"}
+    for work, function in functions.items():
+        made = request_from_json({**request, "work": work}, hosts.table(), 1, lambda reference: None)
+        assert (made.rank, made.key, made.work.function) == (1, "k", function)
     assert type(error_from_json({"kind": "System", "field": "", "saw": "", "rule": "", "remedy": ""}, "h")) is Failed
 
 
@@ -181,7 +180,9 @@ class Hosts:
         self.meeting = Meeting(self.cluster, expects)
 
     def member(self, folder: Path, expects: dict[str, Any], stop: Callable[[], int] = lambda: 0) -> Member:
-        return Member(self.cluster, 1, expects, folder, 1, lambda reference: None, stop, lambda line: None)
+        return Member(
+            self.cluster, 1, expects, folder, 1, hosts.table(), lambda reference: None, stop, lambda line: None
+        )
 
 
 def test_a_host_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
@@ -250,8 +251,8 @@ def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path) -> None:
     stop = lambda: signal.SIGTERM if time.monotonic() - begun > 4 else 0  # noqa: E731
     limits = Limits(grace=10, reminders=1)
     with Crew(tmp_path, 1).gang("test", MultiWorker().roles) as gang, pytest.raises(Stopped):
-        work = "tests.test_train_hosts:deaf"
-        gang.call(work, None, tmp_path / "journal", (), limits=limits, on_report=lambda *_: None, stop=stop)
+        work = Work(deaf)
+        gang.call(work, None, tmp_path / "journal", limits=limits, on_report=lambda *_: None, stop=stop)
     assert time.monotonic() - begun < 12, "stopped by the end of its grace"
 
 

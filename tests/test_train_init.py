@@ -24,12 +24,12 @@ from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import keras_file
 from tasks.models.mlp import MlpModel
 from tasks.models.user_models import ImportedModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
-from tasks.training import engines, own_files, starting
+from tasks.training import engines, starting
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow import adapting
+from tasks.training.engines.tensorflow import weights as adapting
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
@@ -147,13 +147,13 @@ def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, 
     with pytest.raises(Conflict, match="a file of weights has no layer names"):
         raise_conflict(lambda: FileInit(path="a.weights.h5", new=("logits",)))
     with pytest.raises(Refused, match="train.init.path: nowhere.keras; no such file or folder"):
-        own_files.check_init(FileInit(path="nowhere.keras"))
+        starting.check_init(FileInit(path="nowhere.keras"))
     with pytest.raises(Refused, match="nothing is downloaded unasked"):
-        own_files.check_init(KerasHubInit(preset="bert_tiny_en_uncased"))
+        starting.check_init(KerasHubInit(preset="bert_tiny_en_uncased"))
     with pytest.raises(Refused, match="train.init.preset: ./bert; no such file or folder"):
-        own_files.check_init(KerasHubInit(preset="./bert"))
+        starting.check_init(KerasHubInit(preset="./bert"))
     for downloaded in ("bert_tiny_en_uncased", "hf://google-bert/bert-base-uncased"):
-        own_files.check_init(KerasHubInit(preset=downloaded, download=True))
+        starting.check_init(KerasHubInit(preset=downloaded, download=True))
     with pytest.raises(Conflict, match=r"download \(True\) is ignored: ./bert is a folder"):
         raise_conflict(lambda: KerasHubInit(preset="./bert", download=True))
 
@@ -223,13 +223,13 @@ def test_a_training_begins_with_a_backbone_of_keras_hub(
     (tmp_path / "nets.py").write_text(BERT)
     model = ImportedModel(target="nets:make", folder=str(tmp_path))
     config = KerasHubInit(preset=str(tmp_path / "bert"), rename={"encoder/": ""}, new=("logits",))
-    own_files.check_init(config)
-    assert "init/bert/model.weights.h5" in dict(own_files.init_files(config))
+    starting.check_init(config)
+    assert "init/bert/model.weights.h5" in dict(starting.init_files(config))
     assert identity(config) == identity(KerasHubInit(preset="/elsewhere", rename={"encoder/": ""}, new=("logits",)))
     monkeypatch.chdir(tmp_path)
-    assert own_files.init_files(KerasHubInit(preset="bert", download=True)) == [], "a name, whatever folders there are"
+    assert starting.init_files(KerasHubInit(preset="bert", download=True)) == [], "a name, whatever folders there are"
     with pytest.raises(Refused, match="train.init.preset: bert; .* as in ./folder, or set train.init.download to true"):
-        own_files.check_init(KerasHubInit(preset="bert"))
+        starting.check_init(KerasHubInit(preset="bert"))
     weights = starting.initial_weights(config, None, model, snapshot.features, 5)
     paths = [variable.path for variable in model.build(snapshot.features, 5).variables]
     got = {path: weights[f"model/{number:05d}"] for number, path in enumerate(paths)}
@@ -409,6 +409,6 @@ def test_two_devices_adapt_as_one(
         arguments = (tiny, model, CONFIG.model_copy(update={**options, "strategy": strategy}), 5)
         limits = Limits("resources.timeout", 120)
         journal, nothing = tmp_path / "two.jsonl", lambda *_: None
-        gang.call("tasks.training.fit:fit", two.staging, journal, arguments, limits=limits, on_report=nothing)
+        gang.call(Work(fit, arguments), two.staging, journal, limits=limits, on_report=nothing)
     expected, got = by_path(one.staging.root), by_path(two.staging.root)
     assert all(np.allclose(got[path], expected[path], atol=3e-7) for path in expected)

@@ -17,8 +17,7 @@ from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.engines.tensorflow.objectives import make_objective
-from tasks.training.engines.tensorflow.objectives.classification import class_weights
+from tasks.training.engines.tensorflow.objectives import class_weights, make_objective
 from tests.support.tiny import CONFIG
 
 CONSTANT = {"schedule": Constant(), "optimizer": Adam()}

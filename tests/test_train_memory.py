@@ -20,7 +20,7 @@ from tasks.config.compose import Config
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.config.train import TrainConfig
-from tasks.environment import memory
+from tasks.environment import hardware
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
 from tasks.models.convnet import ResNetModel
@@ -98,7 +98,7 @@ REMEDY = "set it to (\\d+), which fits, or set train.fit_memory: true"
 def test_too_much_for_the_memory_is_an_error_that_names_what_fits(
     tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 4 << 20)
+    monkeypatch.setattr(hardware, "available", lambda: 4 << 20)
     with pytest.raises(Failed) as failed:
         fit(benches("large"), tiny, WIDE, LARGE, seed=5)
     assert failed.value.field == "train.accumulate"
@@ -124,7 +124,7 @@ def test_a_tensor_that_cannot_be_allocated_is_an_error_that_names_what_fits(
     tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """512 GiB, on a machine that says it has more: TensorFlow tries for ten seconds."""
-    monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+    monkeypatch.setattr(hardware, "available", lambda: 1 << 50)
     (tmp_path / "repeated.py").write_text(REPEATED)
     model = ImportedModel(target="repeated:make", folder=str(tmp_path))
     with pytest.raises(Failed, match=f"1, which is too much for a tensor .* of type float; .*; {REMEDY}"):
@@ -134,14 +134,14 @@ def test_a_tensor_that_cannot_be_allocated_is_an_error_that_names_what_fits(
 def test_micro_batches_that_fit_are_sought_and_kept(
     tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 4 << 20)
+    monkeypatch.setattr(hardware, "available", lambda: 4 << 20)
     config = LARGE.model_copy(update={"fit_memory": True})
     fitted, same = benches("fitted"), benches("same")
     with pytest.raises(Stopped):
         fit(replace(fitted, stopping=stopping_after(1)), tiny, WIDE, config, seed=5)
     number = json.loads((fitted.staging.root / FITTED).read_bytes())
     assert 2 <= number <= 16, "three layers of 64 floats, and their gradients, of 8,192 examples: about 10 MiB"
-    monkeypatch.setattr(memory, "available", lambda: 1 << 30)
+    monkeypatch.setattr(hardware, "available", lambda: 1 << 30)
     fit(fitted, tiny, WIDE, config, seed=5)
     fit(same, tiny, WIDE, LARGE.model_copy(update={"accumulate": number}), seed=5)
     assert files(fitted) == files(same)
@@ -162,7 +162,7 @@ def test_a_batch_norm_has_no_micro_batches_that_fit(
     tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They would have statistics of their own: `train.accumulate` is refused, and nothing else may set it."""
-    monkeypatch.setattr(memory, "available", lambda: 4 << 20)
+    monkeypatch.setattr(hardware, "available", lambda: 4 << 20)
     (tmp_path / "normed.py").write_text(NORMED)
     model, snapshot = ImportedModel(target="normed:make", folder=str(tmp_path)), open_snapshot(tiny.path)
     plan = make_plan(LARGE, snapshot.counts["train"], ())
@@ -182,7 +182,7 @@ def test_memory_that_is_not_counted_is_said_and_nothing_large_is_tried(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1 << 10)
+    monkeypatch.setattr(hardware, "available", lambda: 1 << 10)
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda device: {"current": 0, "peak": 0})
     fit(benches("plain"), tiny, MlpModel(units=(8,)), CONFIG.model_copy(update={"fit_memory": True}), seed=5)
     assert "TensorFlow counts no memory on this processor" in caplog.text
@@ -206,9 +206,9 @@ def test_memory_is_what_the_system_or_the_control_group_has_left(tmp_path: Path)
             (tmp_path / folder / f"memory.{name}").write_text(text)
     membership = tmp_path / "cgroup"
     membership.write_text("0::/a/b\n")
-    assert memory.available(tmp_path, membership) == 440000
+    assert hardware.available(tmp_path, membership) == 440000
     membership.write_text("0::/\n")
-    assert memory.available(tmp_path, membership) > 1 << 20
+    assert hardware.available(tmp_path, membership) > 1 << 20
 
 
 @pytest.mark.slow

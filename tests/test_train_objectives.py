@@ -15,15 +15,14 @@ from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
-from tasks.training.engines.tensorflow.adapting import adapt, belongs, merged
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import averages, make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring
 from tasks.training.engines.tensorflow.step import without_padding
 from tasks.training.engines.tensorflow.watching import OTHERS, Groups, grouped
-from tasks.training.engines.tensorflow.weights import Weights
+from tasks.training.engines.tensorflow.weights import Weights, adapt, belongs, merged
 from tasks.training.group import Alone, Cluster
-from tasks.training.layer_names import named
+from tasks.training.starting import named
 
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.0, 0.25, 3.0]], np.float32)
 WEIGHT = np.array([1.0, 0.5], np.float32)

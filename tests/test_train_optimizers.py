@@ -267,7 +267,7 @@ def test_each_step_of_a_call_has_its_own_rate(snapshot: SnapshotReader) -> None:
 
 
 def test_patterns_give_a_variable_one_rate_in_any_order() -> None:
-    from tasks.training.engines.tensorflow.adapting import rate_factor
+    from tasks.training.engines.tensorflow.weights import rate_factor
 
     rates, path = {"block*": 0.5, "block0*": 0.1, "*": 0.5}, "block0_conv/kernel"
     said = set()

@@ -20,10 +20,9 @@ from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
 from tasks.training.fit import fit
-from tasks.training.goodput import Goodput
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
-from tasks.training.speed import Speed
+from tasks.training.speed import Goodput, Speed
 from tests.support.benches import Pages
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.support.training import PLAIN, distance, variables
@@ -222,7 +221,7 @@ def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
 def test_a_batch_norm_is_refused_where_the_batch_is_divided(options: dict[str, Any], words: str) -> None:
     import keras
 
-    from tasks.training.engines.tensorflow.checks import check_layers
+    from tasks.training.engines.tensorflow.engine import check_layers
 
     def model(**settings: Any) -> keras.Model:
         norm = keras.layers.BatchNormalization(name="norm", **settings)

@@ -19,8 +19,8 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.models.mlp import MlpModel
 from tasks.models.stages import balanced, cut, separators
 from tasks.models.transformer import TransformerModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt
 from tasks.runs.journal import read
 from tests.support.tiny import MODEL, files
@@ -92,15 +92,14 @@ def test_it_continues_what_one_device_began_and_the_reverse(
 def in_process(folder: Path, function: Callable[..., Any], *arguments: Any, threads: int = 1) -> Any:
     """Call a function of this module in a compute process."""
     with Crew(folder, threads).gang("test") as gang:
-        work = f"{__name__}:{function.__name__}"
-        return gang.call(work, None, folder / "journal", arguments, limits=Limits(), on_report=lambda *_: None)
+        work = Work(function, arguments)
+        return gang.call(work, None, folder / "journal", limits=Limits(), on_report=lambda *_: None)
 
 
 def step_by(strategy: Any, model_config: Any, features: dict[str, Any], optimizer: Any, precision: str) -> Any:
     """Return a step of a model whose weights are far from their initial zeros."""
     from tasks.training.engines.tensorflow.engine import POLICY, policy
-    from tasks.training.engines.tensorflow.objectives.classification import Classification
-    from tasks.training.engines.tensorflow.objectives.language_model import LanguageModel
+    from tasks.training.engines.tensorflow.objectives import Classification, LanguageModel
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
 

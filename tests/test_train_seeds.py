@@ -27,23 +27,24 @@ from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
 from tasks.models.convnet import ConvnetModel
 from tasks.models.user_models import ImportedModel
-from tasks.pages import comparison_page
-from tasks.pages.comparison import Comparison
-from tasks.pages.description import describe_run
-from tasks.pages.facts import Facts
-from tasks.pages.samples import samples
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import resolve_run
 from tasks.training import choosing
+from tasks.training import work as training
 from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base
-from tasks.training.fit import fit, fit_named
+from tasks.training.fit import fit
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, name_of, seed_of
+from tasks.view import comparison
+from tasks.view.comparison import Comparison
+from tasks.view.examples import samples
+from tasks.view.facts import Facts
+from tasks.view.summary import describe_run
 from tests.support.digits import Digits
 from tests.support.golden import GOLDEN, digests
 from tests.support.homes import DIGITS, SMALL, CommandHome
@@ -262,7 +263,7 @@ def test_a_training_under_a_name_makes_the_bytes_of_a_plain_one(
     plain, named = benches("plain"), benches("named")
     fit(plain, tiny, MODEL, CONFIG, 5)
     path = tmp_path / "metrics.jsonl"
-    fit_named(replace(named, journal=JournalFile(path)), "seed_1", tiny, MODEL, CONFIG, 5)
+    fit(replace(named, journal=JournalFile(path)), tiny, MODEL, CONFIG, 5, name="seed_1")
     assert files(named) == files(plain)
     assert {name.split("/")[0] for point in read(path) for name in point.metrics} == {"seed_1"}
 
@@ -278,8 +279,8 @@ def test_two_workers_train_under_a_name_as_one(
     config = config.model_copy(update={"strategy": MultiWorker(workers=2)})
     with Crew(tmp_path, 1).gang("train", config.roles) as gang:
         limits, nothing = Limits("resources.timeout", 120), lambda *_: None
-        arguments = ("seed_1", tiny, model, config, 5)
-        gang.call("tasks.training.fit:fit_named", two.staging, path, arguments, limits=limits, on_report=nothing)
+        work = Work(training.fit, ("seed_1", tiny, model, config, 5, None, None, None, None))
+        gang.call(work, two.staging, path, limits=limits, on_report=nothing)
     assert distance(one, two) < 3e-7
     assert {name.split("/")[0] for point in read(path) for name in point.metrics} == {"seed_1"}
 
@@ -355,4 +356,4 @@ def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(
     plain = whole("run", "training", DIGITS, *SMALL, "--json")
     assert plain.json["artifacts"]["train"][0]["cached"], "it has the first of the seeds"
     both = Comparison(*(resolve_run(Home(whole.root), each) for each in (plain.json["run_id"], record["run_id"])))
-    assert "train a" in (html := comparison_page.render(both)) and "train b" in html, "from a training with a name"
+    assert "train a" in (html := comparison.render(both)) and "train b" in html, "from a training with a name"

@@ -13,7 +13,7 @@ from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.runner.attempt import Attempt, RunRequest, attempt_run
-from tasks.runner.self_tests import check_strategy
+from tasks.runner.starting_models import check_strategy
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import replicated
@@ -38,7 +38,7 @@ def in_turn(bench: Workbench, strategy: Any, precisions: Any) -> dict[str, dict[
     ids=lambda each: "-".join(each) if isinstance(each, tuple) else each.kind,
 )
 def test_every_strategy_passes(strategy: Any, precisions: Any, tmp_path: Path) -> None:
-    every: Any = verdict(tmp_path, strategy, precisions, work=f"{__name__}:{in_turn.__name__}")
+    every: Any = verdict(tmp_path, strategy, precisions, function=in_turn)
     assert set(every) == set(precisions)
     for precision, found in every.items():
         assert found["weights"] < self_test.TOLERANCE[precision]
@@ -96,9 +96,9 @@ def never_skipped(bench: Workbench, strategy: Any, precision: Any) -> dict[str, 
 
 
 def last_micro_batch_only(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
-    from tasks.training.engines.tensorflow import pipelined_step
+    from tasks.training.engines.tensorflow import segmented_steps
 
-    pipelined_step.Total.add = lambda self, tensors: setattr(self, "values", tensors)  # type: ignore[method-assign]
+    segmented_steps.Total.add = lambda self, tensors: setattr(self, "values", tensors)  # type: ignore[method-assign]
     return self_test.run(bench, strategy, precision)
 
 
@@ -114,12 +114,12 @@ def last_micro_batch_only(bench: Workbench, strategy: Any, precision: Any) -> di
 )
 def test_every_fault_is_found(fault: Any, precision: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(Failed, match=f"train.strategy: {says}"):
-        verdict(tmp_path, Mirrored(), precision, work=f"{__name__}:{fault.__name__}")
+        verdict(tmp_path, Mirrored(), precision, function=fault)
 
 
 def test_a_pipeline_that_loses_micro_batches_is_found(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="train.strategy: weights differ by"):
-        verdict(tmp_path, Pipeline(), "float32", work=f"{__name__}:{last_micro_batch_only.__name__}")
+        verdict(tmp_path, Pipeline(), "float32", function=last_micro_batch_only)
 
 
 def test_a_strategy_is_tested_once_and_the_verdict_is_in_every_run(

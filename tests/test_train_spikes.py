@@ -22,8 +22,7 @@ from tasks.store.files import canonical
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
-from tasks.training.meter import StepSums
-from tasks.training.spikes import Spikes
+from tasks.training.meter import Spikes, StepSums
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import Training, raise_conflict
 

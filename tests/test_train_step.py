@@ -19,12 +19,23 @@ from tasks.models.features import Input
 from tasks.models.layers import count_weights, embedded, head, initialise, input_layer, layer_seed, name_operations
 from tasks.training import board
 from tasks.training.board import Trace, written_in
-from tasks.training.engines.tensorflow.checks import check_layers
-from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
+from tasks.training.engines.tensorflow.engine import check_layers
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
-from tasks.training.engines.tensorflow.seeds import SHIFT, split_seeds
-from tasks.training.engines.tensorflow.step import FINITE, HALF_SQUARES, NORM, SCALE, SKIPPED, Step, power_of_two
+from tasks.training.engines.tensorflow.step import (
+    FINITE,
+    HALF_SQUARES,
+    NORM,
+    SCALE,
+    SHIFT,
+    SKIPPED,
+    Step,
+    looped,
+    packed,
+    power_of_two,
+    split_seeds,
+    unpacked,
+)
 from tasks.training.engines.tensorflow.watching import POINTS, Watched
 from tasks.training.meter import Meter
 from tests.support.refusals import field_of

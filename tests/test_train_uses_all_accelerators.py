@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, Pipeline, Tpu
-from tasks.environment import accelerators
+from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies import STRATEGIES
 from tasks.training.group import Cluster
@@ -174,11 +174,11 @@ def test_gpus_give_the_same_bits_and_are_part_of_the_layout(tf: Any, monkeypatch
         "get_device_details",
         lambda device: {"device_name": types[device]} if device in types else {},
     )
-    accelerators.prepare()
-    assert told == [] and accelerators.layout() == {}, "operations of the host give the same bits as they are"
+    hardware.prepare()
+    assert told == [] and hardware.layout() == {}, "operations of the host give the same bits as they are"
     visible[:] = ["gpu 2", "gpu 0", "gpu 1"]
-    accelerators.prepare()
+    hardware.prepare()
     assert told == ["determinism", ("tf32", True)]
-    assert accelerators.layout() == {"accelerators": "A100, H100", "tf32": True}
+    assert hardware.layout() == {"accelerators": "A100, H100", "tf32": True}
     visible[:] = ["unnamed"]
-    assert accelerators.layout() == {"accelerators": "GPU", "tf32": True}
+    assert hardware.layout() == {"accelerators": "GPU", "tf32": True}

@@ -22,16 +22,16 @@ from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.feed import open_snapshot
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
-from tasks.runner.presence import Presence
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
+from tasks.runner.showing import Presence
 from tasks.runs.journal import read
 from tasks.training import engines
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
-from tasks.training.ranks import Ranks, stragglers
+from tasks.training.speed import Ranks, stragglers
 from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.support.stacks import wait
 from tests.support.tiny import CONFIG, MODEL, files
@@ -165,9 +165,8 @@ def test_validation_has_the_same_numbers_at_any_number_of_processes(tiny: Snapsh
     for strategy in (OneDevice(), MultiWorker(workers=3)):
         roles = strategy.roles
         with Crew(tmp_path, 1).gang("score", roles) as gang:
-            arguments = (tiny, strategy)
-            work = f"{__name__}:score"
-            found = gang.call(work, None, tmp_path / "journal", arguments, limits=Limits(), on_report=lambda *_: None)
+            work = Work(score, (tiny, strategy))
+            found = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=lambda *_: None)
         scores.append(found)
     assert scores[0]["loss"] > 0
     assert scores == [scores[0]] * 2

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from tasks.config.train import TrainConfig
-from tasks.config.tune import MedianPruner, TpeSampler
 from tasks.runs.journal import JournalFile
+from tasks.search.choosing import MedianPruner, TpeSampler
 from tasks.search.judging import Judge
-from tasks.search.pruners import median
-from tasks.search.samplers import tpe
 from tasks.search.table import COMPLETE, RUNNING, Trial, best_of
 
 EVALUATIONS = [(10, 0.6, 1.0), (20, 0.9, 0.5), (30, 0.9, 0.5), (40, 0.7, 0.8)]
@@ -74,13 +72,13 @@ def test_of_equal_trials_the_first_is_the_best(higher: bool, best: int) -> None:
 
 
 def test_settings_of_sampler_and_pruner_reach_the_library() -> None:
-    sampler: Any = tpe.create(TpeSampler(startup=3), {}, 5, 0)
+    sampler: Any = TpeSampler(startup=3).sampler({}, 5, 0)
     assert (sampler._n_startup_trials, sampler._constant_liar) == (3, True)
     assert sampler._multivariate is TpeSampler().multivariate
     seeds = {
-        tpe.create(TpeSampler(), {}, seed, number)._rng.rng.randint(2**31) for seed, number in ((5, 0), (5, 1), (6, 0))
+        TpeSampler().sampler({}, seed, number)._rng.rng.randint(2**31) for seed, number in ((5, 0), (5, 1), (6, 0))
     }
     assert len(seeds) == 3, "another seed for each trial"
-    assert tpe.create(TpeSampler(), {}, 5, 0)._rng.rng.randint(2**31) in seeds
-    pruner: Any = median.create(MedianPruner(startup=7, warmup=20))
+    assert TpeSampler().sampler({}, 5, 0)._rng.rng.randint(2**31) in seeds
+    pruner: Any = MedianPruner(startup=7, warmup=20).pruner()
     assert (pruner._n_startup_trials, pruner._n_warmup_steps) == (7, 20)

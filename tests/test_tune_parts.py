@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from tasks.config import tune as configs
+from tasks.config.base import any_of, kinds_of
 from tasks.config.compress import SearchConfig
-from tasks.config.space import Choice, FloatRange, IntRange
 from tasks.errors import Failed, Lost, Stopped
-from tasks.runner import self_tests
+from tasks.processes.workbench import Work
+from tasks.runner import starting_models
 from tasks.runner.attempt import Attempt, current
 from tasks.runner.searches import search
 from tasks.runner.stages import _may_retry
 from tasks.runner.trials import TrialAttempt
 from tasks.search import storage
-from tasks.search.pruners import PRUNERS, make_pruner
-from tasks.search.samplers import SAMPLERS, derived, grid, make_sampler
-from tasks.search.space import decoded, distributions
+from tasks.search.choosing import GridSampler, MedianPruner, Pruner, RandomSampler, Sampler, derived
+from tasks.search.config import TuneConfig
+from tasks.search.space import Choice, FloatRange, IntRange, decoded, distributions
 from tasks.search.study import Study, opened
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
 from tasks.store.store import digest_of
@@ -48,7 +48,7 @@ def test_a_seed_is_that_of_the_run_and_of_what_it_is_for() -> None:
 
 def test_random_values_are_others_in_each_trial_and_the_same_again() -> None:
     def drawn(seed: int, number: int) -> float:
-        sampler: Any = make_sampler(configs.RandomSampler(), SPACE, seed, number)
+        sampler: Any = RandomSampler().sampler(SPACE, seed, number)
         return float(sampler._rng.rng.rand())
 
     assert len({drawn(1, 0), drawn(1, 1), drawn(2, 0)}) == 3 and drawn(1, 1) == drawn(1, 1)
@@ -56,7 +56,7 @@ def test_random_values_are_others_in_each_trial_and_the_same_again() -> None:
 
 def test_a_study_draws_by_the_seed_of_its_run(tmp_path: Path) -> None:
     def values(name: str, seed: int) -> list[Any]:
-        config = configs.TuneConfig(space={"rate": SPACE["rate"]}, sampler=configs.RandomSampler(), trials=3)
+        config = TuneConfig(space={"rate": SPACE["rate"]}, sampler=RandomSampler(), trials=3)
         with opened(tmp_path / name, "study", config, higher_is_better=True, seed=seed) as study:
             return [study.ask().values["rate"] for _ in range(3)]
 
@@ -65,9 +65,7 @@ def test_a_study_draws_by_the_seed_of_its_run(tmp_path: Path) -> None:
 
 def test_a_grid_is_in_one_order_for_all_trials_of_a_seed() -> None:
     space: Any = {"steps": IntRange(low=1, high=9), "kind": SPACE["kind"]}
-    grids: list[Any] = [
-        grid.create(configs.GridSampler(), space, seed, number) for seed, number in ((1, 0), (1, 7), (2, 0))
-    ]
+    grids: list[Any] = [GridSampler().sampler(space, seed, number) for seed, number in ((1, 0), (1, 7), (2, 0))]
     assert grids[0]._all_grids == grids[1]._all_grids != grids[2]._all_grids
     assert sorted(map(str, grids[0]._all_grids)) == sorted(map(str, grids[2]._all_grids))
 
@@ -90,13 +88,14 @@ VALUES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("given", VALUES, ids=["some", "others"])
-@pytest.mark.parametrize("kind", [*PRUNERS, *SAMPLERS])
+@pytest.mark.parametrize("kind", [*kinds_of(Pruner), *kinds_of(Sampler)])
 def test_each_pruner_and_each_sampler_gets_all_of_its_settings(kind: str, given: dict[str, Any]) -> None:
     names = OF_OPTUNA[kind]
-    section: Any = configs.PrunerConfig if kind in PRUNERS else configs.SamplerConfig
-    config = TypeAdapter(section).validate_python({"kind": kind, **{name: given[name] for name in names}})
+    config: Any = TypeAdapter(any_of(Pruner if kind in kinds_of(Pruner) else Sampler)).validate_python(
+        {"kind": kind, **{name: given[name] for name in names}}
+    )
     assert {"kind", *names} == set(type(config).model_fields), "a setting that this table lacks"
-    made = make_pruner(config) if kind in PRUNERS else make_sampler(config, {"kind": SPACE["kind"]}, 1, 0)
+    made = config.pruner() if kind in kinds_of(Pruner) else config.sampler({"kind": SPACE["kind"]}, 1, 0)
     assert {name: getattr(made, of_optuna) for name, of_optuna in names.items()} == {
         name: given[name] for name in names
     }
@@ -138,7 +137,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def study_of(path: Path, higher: bool = True, **more: Any) -> contextlib.AbstractContextManager[Study]:
-    config = configs.TuneConfig(space={"rate": SPACE["rate"]}, trials=9, **more)
+    config = TuneConfig(space={"rate": SPACE["rate"]}, trials=9, **more)
     return opened(path, "study", config, higher_is_better=higher, seed=1)
 
 
@@ -155,7 +154,7 @@ def test_a_study_looks_for_what_is_better(tmp_path: Path, higher: bool) -> None:
 
 def test_importances_of_keys_are_the_same_each_time_and_most_for_what_decides(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    config = configs.TuneConfig(space={"rate": SPACE["rate"], "other": SPACE["rate"]}, trials=20)
+    config = TuneConfig(space={"rate": SPACE["rate"], "other": SPACE["rate"]}, trials=20)
     with opened(tmp_path / "s.db", "study", config, higher_is_better=True, seed=1) as study:
         for _ in range(20):
             trial = study.ask()
@@ -168,14 +167,14 @@ def test_importances_of_keys_are_the_same_each_time_and_most_for_what_decides(tm
 def test_trials_that_are_under_way_are_known_to_the_next(tmp_path: Path) -> None:
     """As of a tuning with several trials at a time: none of them has ended."""
     choice = Choice(values=("a", "b", "c", "d"))
-    config = configs.TuneConfig(space={"kind": choice}, sampler=configs.GridSampler())
+    config = TuneConfig(space={"kind": choice}, sampler=GridSampler())
     with opened(tmp_path / "s.db", "study", config, higher_is_better=True, seed=1) as study:
         assert sorted(study.ask().values["kind"] for _ in range(4)) == ["a", "b", "c", "d"]
 
 
 def test_the_first_score_of_a_step_stays_and_only_the_last_one_prunes(tmp_path: Path) -> None:
     """A journal that is read again after a resume repeats evaluations."""
-    with study_of(tmp_path / "s.db", pruner=configs.MedianPruner(startup=1, warmup=0)) as study:
+    with study_of(tmp_path / "s.db", pruner=MedianPruner(startup=1, warmup=0)) as study:
         first = study.ask().number
         for step in (10, 20):
             study.report(first, step, 0.9)
@@ -287,23 +286,23 @@ def test_a_strategy_is_tested_once_for_each_precision_and_one_float32_device_nev
     tested: list[str] = []
     measured: list[Any] = []
 
-    def work(stage: str, name: str, staging: Any, arguments: Any, **more: Any) -> dict[str, Any]:
-        tested.append(f"{arguments[0].kind} {arguments[1]}")
+    def work(stage: str, work: Any, staging: Any, **more: Any) -> dict[str, Any]:
+        tested.append(f"{work.arguments[0].kind} {work.arguments[1]}")
         return {"largest": 0.0}
 
     run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: measured.append(value))
     attempt: Any = SimpleNamespace(run=run, work=work)
-    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    monkeypatch.setattr(starting_models, "current", SimpleNamespace(get=lambda: attempt))
     for precision in ("float32", "float16", "bfloat16", "float16"):
-        self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": precision}))
+        starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": precision}))
     assert tested == ["one_device float16"]
     for precision in ("float32", "bfloat16", "float32"):
         strategy = {"kind": "mirrored", "devices": 2}
         config = TrainConfig.model_validate({"steps": 1, "precision": precision, "strategy": strategy})
-        self_tests.check_strategy(config)
+        starting_models.check_strategy(config)
     assert len(tested) == 3 and len(measured) == 5
     (tmp_path / "self_tests.json").write_text("torn")
-    self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": "float16"}))
+    starting_models.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": "float16"}))
     assert len(tested) == 4, "a damaged file has no verdict"
 
 
@@ -330,6 +329,6 @@ def test_a_training_that_was_pruned_as_it_ended_is_not_kept(monkeypatch: pytest.
         attempt.judge = SimpleNamespace(take=lambda journal, pruned=pruned: pruned)
         if pruned:
             with pytest.raises(Stopped):
-                attempt.work("train")
+                attempt.work("train", Work(print), None)
         else:
-            assert attempt.work("train") == "outcome"
+            assert attempt.work("train", Work(print), None) == "outcome"

@@ -18,7 +18,6 @@ from sqlalchemy import text
 from tasks.artifacts import Artifact, Model, Snapshot
 from tasks.config.compose import Config
 from tasks.config.load import load, validate
-from tasks.config.space import FloatRange
 from tasks.config.task import TASKS
 from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Lost, Refused, UserError
@@ -27,10 +26,11 @@ from tasks.runner.attempt import Attempt
 from tasks.runner.signals import Signals
 from tasks.runner.trials import TrialAttempt, run_trial
 from tasks.runs.home import Home
+from tasks.runs.runs import open_trial, trials_of
 from tasks.runs.runs import opened as opened_run
-from tasks.runs.trials import open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search.judging import Judge
+from tasks.search.space import FloatRange
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of
 
@@ -252,13 +252,10 @@ def test_a_trial_is_a_config_with_its_values_and_without_a_search() -> None:
 
 
 def test_what_stands_for_a_primary_metric_is_what_the_objectives_score() -> None:
-    from importlib import import_module
+    from tasks.training.engines.tensorflow.objectives import OBJECTIVES
 
-    from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective
-
-    for task, module in OBJECTIVES.items():
-        kinds = [kind for kind in vars(import_module(module)).values() if isinstance(kind, type)]
-        [objective] = [kind for kind in kinds if issubclass(kind, Objective) and kind is not Objective]
+    assert OBJECTIVES.keys() == TASKS.keys()
+    for task, objective in OBJECTIVES.items():
         assert set(TASKS[task].scores.values()) <= {"loss", *objective.metrics}, task
         assert set(TASKS[task].scores) <= set(TASKS[task].metrics), task
 

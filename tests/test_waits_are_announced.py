@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks.display import terminal
+from tasks.view import terminal
 from tests.support.homes import DIGITS, ROOT, Answer, CommandHome
 from tests.support.shared import shared_server
 
-IMPATIENT = "from tasks.display import terminal; terminal.SILENCE = 0.01; from flows.__main__ import main; main()"
+IMPATIENT = "from tasks.view import terminal; terminal.SILENCE = 0.01; from flows.__main__ import main; main()"
 """The command, which announces nearly every wait."""
 
 

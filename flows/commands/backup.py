@@ -9,10 +9,10 @@ import typer
 
 from flows.maintenance import back_up
 from flows.reply import AsJson, replying
-from tasks.display import terminal
-from tasks.display.numbers import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
+from tasks.view import terminal
+from tasks.view.numbers import kilobytes
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a folder in it.")]
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from flows.reply import AsJson, replying
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 from tasks.runs.runs import resolve_run
 from tasks.store.files import write
+from tasks.view import terminal
 
 
 def diff(
@@ -28,8 +28,8 @@ def diff(
         home = find_home().readable()
         with terminal.waiting("comparing the runs"):
             # these import SciPy
-            from tasks.pages import comparison_page
-            from tasks.pages.comparison import Comparison
+            from tasks.view import comparison as comparison_page
+            from tasks.view.comparison import Comparison
 
             comparison = Comparison(resolve_run(home, run_a), resolve_run(home, run_b))
             compared = comparison.as_json()

@@ -15,17 +15,17 @@ from flows.plans import flow_of, plan
 from flows.reply import AsJson, Reply, replying
 from infra import health
 from tasks.artifacts import Records, Snapshot
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
+from tasks.view import terminal
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
-    from tasks.training.accelerator_check import Trained
-    from tasks.training.ceilings import Ceiling
+    from tasks.config.train import Precision
+    from tasks.training.ceilings import Ceiling, Trained
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 
 MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
@@ -89,7 +89,7 @@ def _measure(reply: Reply, preset: Path) -> None:
 
 def _compare(reply: Reply) -> None:
     """Print whether two fresh trainings are equal bit for bit, by precision; exit code 1 where they are not."""
-    from tasks.training.accelerator_check import STEPS
+    from tasks.training.ceilings import CHECK_STEPS
 
     home = find_home()
     with terminal.waiting("training twice in each precision"):
@@ -104,7 +104,7 @@ def _compare(reply: Reply) -> None:
         }
         for precision, pair in found.items()
     ]
-    reply.add(device=device, steps=STEPS, precisions=rows)
+    reply.add(device=device, steps=CHECK_STEPS, precisions=rows)
     if not reply.as_json:
         typer.echo(f"on {device}")
         for row in rows:
@@ -113,23 +113,23 @@ def _compare(reply: Reply) -> None:
     reply.exit_code = 0 if all(row["equal"] for row in rows) else 1
 
 
-def _trained(home: Home, precision: str) -> Trained:
+def _trained(home: Home, precision: Precision) -> Trained:
     """Train the small network once, in a process of its own."""
-    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.gang import Crew
     from tasks.processes.threads import available_threads
+    from tasks.processes.workbench import Limits, work
+    from tasks.training.work import train_small_network
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, available_threads()).gang("doctor") as gang:
-            made: Trained = gang.call(
-                "tasks.training.accelerator_check:train",
+            return gang.call(
+                work(train_small_network, precision),
                 None,
                 Path(temporary) / "doctor.jsonl",
-                (precision,),
                 limits=Limits("--accelerator", 600),
                 on_report=lambda *report: None,
             )
-            return made
 
 
 def _made(store: Store, config: Config, preset: Path) -> tuple[Records, Snapshot]:
@@ -147,18 +147,29 @@ def _measured(
     home: Home, config: Config, records: Records, snapshot: Snapshot
 ) -> tuple[list[Ceiling], Ceiling, Ceiling]:
     """Measure in a compute process; return all ceilings, and the smallest of the training and of the conversion."""
-    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.gang import Crew
     from tasks.processes.threads import threads_of
+    from tasks.processes.workbench import Limits, work
     from tasks.training.ceilings import slowest
+    from tasks.training.work import measure_ceilings
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with Crew(logs, threads_of(config)).gang("doctor") as gang:
-            ceilings: list[Ceiling] = gang.call(
-                "tasks.training.ceilings:measure",
+        with Crew(logs, threads_of(config.resources)).gang("doctor") as gang:
+            ceilings = gang.call(
+                work(
+                    measure_ceilings,
+                    config.source,
+                    config.snapshot,
+                    config.model,
+                    config.train,
+                    config.seed,
+                    records,
+                    snapshot,
+                    home.store / ".verified",
+                ),
                 None,
                 Path(temporary) / "doctor.jsonl",
-                (config, records, snapshot, home.store / ".verified"),
                 limits=Limits("--input", 600),
                 on_report=lambda *report: None,
             )

@@ -6,8 +6,8 @@ import typer
 
 from flows.reply import AsJson, replying
 from infra.stack import Stack, exclusive
-from tasks.display import terminal
 from tasks.runs.home import find_home
+from tasks.view import terminal
 
 
 def down(as_json: AsJson = False) -> None:

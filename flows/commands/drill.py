@@ -11,10 +11,10 @@ import typer
 from flows import preflight
 from flows.launching import parse
 from flows.reply import AsJson, replying
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 from tasks.store.files import pretty, write
+from tasks.view import terminal
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
@@ -47,7 +47,7 @@ def drill(
         check(config)
         preflight.check(flow, config, home)
         from flows.drill.drill import Drill
-        from tasks.pages import templates
+        from tasks.view import run_page
 
         folder = home.root / "drills" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
         terminal.say(f"millrace drill · {preset}", style="bold")
@@ -57,7 +57,7 @@ def drill(
         ).run()
         shown = {**made.as_json(), "preset": str(preset), "draw": draw}
         write(folder / JSON, pretty(shown))
-        write(folder / PAGE, templates.page("drill.html.j2", **shown).encode())
+        write(folder / PAGE, run_page.page("drill.html.j2", **shown).encode())
         if made.holds:  # else they are evidence
             shutil.rmtree(folder / "unbroken", ignore_errors=True)
         reply.add(folder=str(folder), page=str(folder / PAGE), **made.as_json())

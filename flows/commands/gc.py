@@ -9,9 +9,9 @@ import typer
 from flows.maintenance import collect_garbage
 from flows.reply import AsJson, replying
 from flows.session import use_stack
-from tasks.display import terminal
-from tasks.display.numbers import kilobytes
 from tasks.runs.home import find_home
+from tasks.view import terminal
+from tasks.view.numbers import kilobytes
 
 Days = Annotated[
     int | None, typer.Option("--days", min=1, help="Also delete older history: files of MLflow runs, runs in Prefect.")

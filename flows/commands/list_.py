@@ -10,11 +10,11 @@ import typer
 
 from flows.reply import AsJson, replying, when
 from tasks.artifacts import KINDS
-from tasks.display.numbers import kilobytes
 from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs
 from tasks.store.store import Store
+from tasks.view.numbers import kilobytes
 
 Row = dict[str, Any]
 
@@ -54,7 +54,7 @@ def nothing(home: Home, what: str | None) -> str:
 
 def artifacts(home: Home, kind: str | None) -> Iterator[Row]:
     """Yield the artifacts of a kind, or of all kinds."""
-    from tasks.display.words import describe
+    from tasks.view.words import describe
 
     for artifact in Store(home.store).artifacts(kind):
         manifest = artifact.manifest
@@ -91,7 +91,7 @@ def runs(home: Home) -> Iterator[Row]:
 
 def _result(run: Run) -> Row:
     """Return the score and the alias of a run; of a failed one the error."""
-    from tasks.display.words import describe
+    from tasks.view.words import describe
 
     result: Row = {"score": None, "alias": None, "error": run.record["error"]}
     for row in run.record["stages"].get("evaluate", []):

@@ -12,10 +12,10 @@ import typer
 from flows.references import resolved
 from flows.reply import AsJson, replying
 from tasks.artifacts import Export
-from tasks.display import terminal
 from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
+from tasks.view import terminal
 
 
 def predict(
@@ -86,16 +86,17 @@ def folder_of(home: Home, export: str) -> Path:
 
 def _predict(home: Home, folder: Path, inputs: list[str], output: Path | None) -> list[dict[str, Any]]:
     """Predict in a compute process, whose log is in a temporary folder where the home cannot be written."""
-    from tasks.processes.crew import Crew, Limits
+    from tasks.exporting import work as exporting
+    from tasks.processes.gang import Crew
+    from tasks.processes.workbench import Limits, work
 
     with TemporaryDirectory(prefix="millrace-predict-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, threads=1).gang("predict") as gang:
             return gang.call(
-                "tasks.exporting.predict:predict_in_child",
+                work(exporting.predict, folder, inputs, output),
                 None,
                 logs / "predict.jsonl",
-                (folder, inputs, output),
                 limits=Limits("INPUT", 600),
                 on_report=lambda *report: None,
             )

@@ -11,9 +11,9 @@ from flows.reply import AsJson, replying
 from infra import backup as backups
 from infra import databases
 from infra.stack import Stack
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import find_home
+from tasks.view import terminal
 
 Database = Annotated[
     str | None, typer.Option("--database-url", help="The empty database for a backup that was made of PostgreSQL.")

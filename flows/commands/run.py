@@ -6,7 +6,7 @@ import typer
 
 from flows.launching import connect, launch, parse, title
 from flows.reply import AsJson, replying
-from tasks.environment import garbage
+from tasks.environment import process
 from tasks.runs.home import find_home
 
 
@@ -23,11 +23,11 @@ def run(
     """
     with replying("run", as_json) as reply:
         name, preset, flags = parse(context.args)
-        garbage.pause()
+        process.pause()
         home = find_home().readable()
         server = connect(home, context.obj)
         from tasks.config.load import load
-        from tasks.display import terminal
+        from tasks.view import terminal
 
         config = load(preset, flags, terminal.say)
         launch(reply, name, config, home, server, new=new, title=title(name, preset))

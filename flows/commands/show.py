@@ -13,11 +13,11 @@ import typer
 from flows.references import resolved
 from flows.reply import AsJson, Reply, replying, when
 from tasks.artifacts import STAGES, Artifact, Model, Report, Variant
-from tasks.display.numbers import kilobytes, seconds
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
+from tasks.view.numbers import kilobytes, seconds
 
 if TYPE_CHECKING:
     from tasks.training.seeds import Choice
@@ -80,7 +80,7 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
 
 
 def _examples(reply: Reply, home: Home, what: str, split: str, rows: int) -> Iterator[str]:
-    from tasks.display.examples import examples
+    from tasks.view.examples import examples
 
     artifact = Store(home.store).resolve(what)
     lines = list(examples(artifact, split, rows, colours=sys.stdout.isatty()))
@@ -111,7 +111,7 @@ def _version_lines(version: dict[str, Any]) -> Iterator[str]:
 
 
 def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], releases: list[str]) -> Iterator[str]:
-    from tasks.display.words import describe
+    from tasks.view.words import describe
 
     manifest = artifact.manifest
     yield f"{artifact}"
@@ -202,8 +202,8 @@ def _judged(run: Run) -> dict[str, Any]:
 
 
 def _trial_lines(run: Run) -> Iterator[str]:
-    from tasks.display.words import describe_search, describe_trial
     from tasks.search.table import read
+    from tasks.view.words import describe_search, describe_trial
 
     if (table := read(run.folder)) is None:
         return
@@ -217,8 +217,8 @@ def _trial_lines(run: Run) -> Iterator[str]:
 
 def _variant_lines(run: Run) -> Iterator[str]:
     """Yield the table of the variants, and the verdicts of their gates."""
-    from tasks.display.variants import lines, verdicts
     from tasks.runs.judgement import read
+    from tasks.view.variants import lines, verdicts
 
     store, rows = Store(run.home.store), run.record["stages"].get("compress", [])
     variants = [Variant(row["digest"], store.path(row["kind"], row["digest"]), row["name"]) for row in rows]
@@ -234,7 +234,7 @@ def _variant_lines(run: Run) -> Iterator[str]:
 
 
 def _seed_lines(choice: Choice) -> Iterator[str]:
-    from tasks.display.seeds import lines
+    from tasks.view.seeds import lines
 
     for number, line in enumerate(lines(choice)):
         yield f"  {'' if number else 'seeds':<9} {line}"
@@ -242,7 +242,7 @@ def _seed_lines(choice: Choice) -> Iterator[str]:
 
 def _report_lines(artifact: Artifact) -> Iterator[str]:
     """Yield what a report says besides its metrics; nothing of another artifact."""
-    from tasks.display.evaluation import lines, report_of
+    from tasks.view.evaluation import lines, report_of
 
     if artifact.kind == "report":
         for word, text in lines(report_of(artifact)):

@@ -8,8 +8,8 @@ from flows.reply import AsJson, Reply, replying, when
 from infra import orchestration
 from infra.services import services
 from infra.stack import Stack
-from tasks.display import terminal
 from tasks.runs.home import find_home
+from tasks.view import terminal
 
 
 def status(as_json: AsJson = False) -> None:

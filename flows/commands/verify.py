@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from flows.reply import AsJson, replying
-from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.audit import Audit
 from tasks.runs.home import find_home
 from tasks.store.store import Store
+from tasks.view import terminal
 
 
 def verify(

@@ -38,7 +38,7 @@ def why(
                 "STAGE", stage, f"must be one of {', '.join(STAGES)}", "choose one of them; promote always runs"
             )
         from tasks.config.load import load
-        from tasks.display import terminal
+        from tasks.view import terminal
 
         config = load(preset, read_flags(context.args), terminal.say)
         home = find_home().readable()

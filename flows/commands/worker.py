@@ -9,7 +9,7 @@ import typer
 
 from flows.launching import connect, launch, parse, title
 from flows.reply import AsJson, Reply, replying
-from tasks.environment import garbage
+from tasks.environment import process
 from tasks.errors import Failed
 from tasks.runs.home import Home, find_home
 
@@ -31,11 +31,11 @@ def worker(
     """
     with replying("worker", as_json) as reply:
         name, preset, flags = parse(context.args)
-        garbage.pause()
+        process.pause()
         home = find_home().readable()
         from tasks.config.load import load
-        from tasks.display import terminal
         from tasks.processes.places import find_place
+        from tasks.view import terminal
 
         config = load(preset, flags, terminal.say)
         place = find_place(config.train, os.environ)
@@ -51,9 +51,9 @@ def worker(
 
 def serve(reply: Reply, place: Place, config: Config, home: Home) -> None:
     """Serve the host that runs the flow until its run has ended; fail or stop as the run does."""
-    from tasks.display import terminal
     from tasks.runner import hosts
     from tasks.runner.signals import Signals
+    from tasks.view import terminal
 
     home.make()
     signals = Signals()

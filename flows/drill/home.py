@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from tasks.environment.interpreter import PYTHON, environment
+from tasks.environment.process import PYTHON, environment
 from tasks.runs.home import Home
 from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.journal import last_of_training

@@ -23,7 +23,7 @@ from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.gating import Subject, metrics_of
 from tasks.evaluation.gating.deciding import decide
 from tasks.evaluation.intervals import difference, interval_of
-from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.multiple_testing import Test
 from tasks.evaluation.own_metrics import MEAN
 from tasks.evaluation.report import read_slices
 from tasks.evaluation.units import UNITS, Floats, at

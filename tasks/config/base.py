@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic_core import PydanticUndefined
+
+Family = TypeVar("Family", bound="Section")
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A name that is used for files and folders."""
@@ -82,6 +88,31 @@ class Conflict(ValueError):
     def __init__(self, field: str, saw: Any, rule: str, remedy: str) -> None:
         super().__init__(f"{field} ({saw}) {rule}; {remedy}")
         self.field, self.saw, self.rule, self.remedy = field, saw, rule, remedy
+
+
+def kinds_of(family: type[Family]) -> dict[str, type[Family]]:
+    """Return the kinds of a family by name, in the order of their definition: its subclasses that have a `kind`."""
+    found: dict[str, type[Family]] = {}
+    for section in family.__subclasses__():
+        if (kind := section.model_fields.get("kind")) is not None and kind.default is not PydanticUndefined:
+            found[kind.default] = section
+        found |= kinds_of(section)
+    return found
+
+
+def sections_of(section: type[Section]) -> Iterator[type[Section]]:
+    """Yield all subclasses of a section."""
+    for inner in section.__subclasses__():
+        yield inner
+        yield from sections_of(inner)
+
+
+def any_of(family: type[Section]) -> Any:
+    """Return the type of a field that holds any kind of a family: the union of its sections, told apart by `kind`.
+
+    It has the kinds that are defined by then: it stands below the last of them.
+    """
+    return Annotated[reduce(or_, kinds_of(family).values()), BY_KIND]
 
 
 class NotIdentity:

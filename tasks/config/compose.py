@@ -18,8 +18,8 @@ from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.config.sources import SklearnSource, SourceConfig
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.models import ModelConfig, default_model, models_for
+from tasks.search.config import TuneConfig
 
 
 class Config(Section):

@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Union
 
-from tasks.config.base import Section
+from tasks.config.base import Section, kinds_of
 
 
 class Kind(Section):
@@ -29,17 +29,10 @@ class Kind(Section):
     @classmethod
     def kinds(cls) -> dict[str, type[Self]]:
         """Return the classes of the family that have been imported, by `kind`, in the order of their places."""
-        found = {name_of(each): each for each in _below(cls) if "kind" in each.model_fields}
-        return dict(sorted(found.items(), key=lambda entry: (entry[1].place, entry[0])))
+        return dict(sorted(kinds_of(cls).items(), key=lambda entry: (entry[1].place, entry[0])))
 
 
 Kind.place = 50
-
-
-def name_of(kind: type[Kind]) -> str:
-    """Return the value of `kind` that chooses a class."""
-    name: str = kind.model_fields["kind"].default
-    return name
 
 
 def import_kinds(package: str, path: Iterable[str]) -> None:
@@ -57,9 +50,3 @@ def import_kinds(package: str, path: Iterable[str]) -> None:
 def union_of(kinds: Iterable[type[Kind]]) -> Any:
     """Return the type of a field that is one of these sections, to be discriminated by `BY_KIND`."""
     return Union[tuple(kinds)]  # noqa: UP007 (of classes that are found when it runs)
-
-
-def _below(parent: type[Any]) -> Iterable[type[Any]]:
-    for each in parent.__subclasses__():
-        yield each
-        yield from _below(each)

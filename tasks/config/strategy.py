@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tasks.config.base import BY_KIND, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import NOT_IDENTITY, Conflict, Section, any_of
 from tasks.config.roles import CHIEF, WORKER, Role
 
 
@@ -26,6 +26,9 @@ class Strategy(Section):
     """Whether norms by group of layers are measured at some steps."""
     adds_losses: ClassVar[bool] = True
     """Whether what a model adds to the loss (balance of experts, `add_loss`, regularizers) is part of its step."""
+
+    if TYPE_CHECKING:
+        kind: str
 
     @property
     def processes(self) -> int:
@@ -62,7 +65,7 @@ class Strategy(Section):
 
     @property
     def as_tested(self) -> Strategy:
-        """The strategy with which its arithmetic is tested (`tasks.runner.self_tests`)."""
+        """The strategy with which its arithmetic is tested (`tasks.runner.starting_models`)."""
         return self
 
 
@@ -146,6 +149,32 @@ class Tpu(Strategy):
     """Number of its cores."""
 
 
+class Pipeline(Strategy):
+    """One process, several devices of one host, each with a stage of the model: consecutive layers, their weights, and
+    what the optimizer keeps of them (GPipe, Huang et al., arXiv 1811.06965)."""
+
+    compiled: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
+    adds_losses: ClassVar[bool] = False
+
+    kind: Literal["pipeline"] = "pipeline"
+    """Distribution of a step over devices."""
+    devices: Annotated[int, Field(ge=2, le=64)] = 2
+    """Devices, and stages; without that many accelerators, logical devices of the CPU."""
+    micro_batches: Annotated[int, Field(ge=1, le=256)] = 4
+    """Parts of a batch that pass through the stages one behind the other; with more of them devices are idle less."""
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return 1
+
+    @property
+    def as_tested(self) -> Pipeline:
+        """Two stages and a few micro-batches: more of them are computed in the same way."""
+        return self.model_copy(update={"devices": 2, "micro_batches": min(self.micro_batches, 4)})
+
+
 class ParameterServer(Strategy):
     """Asynchronous: servers hold the parameters, each worker computes whole steps
     (tf.distribute.ParameterServerStrategy). Resumable, not exact: the result depends on the order of the updates."""
@@ -182,30 +211,7 @@ class ParameterServer(Strategy):
         return CHIEF, *[worker] * self.workers, *[server] * self.servers
 
 
-class Pipeline(Strategy):
-    """One process, several devices of one host, each with a stage of the model: consecutive layers, their weights, and
-    what the optimizer keeps of them (GPipe, Huang et al., arXiv 1811.06965)."""
-
-    compiled: ClassVar[bool] = False
-    alone: ClassVar[bool] = False
-    adds_losses: ClassVar[bool] = False
-
-    kind: Literal["pipeline"] = "pipeline"
-    """Distribution of a step over devices."""
-    devices: Annotated[int, Field(ge=2, le=64)] = 2
-    """Devices, and stages; without that many accelerators, logical devices of the CPU."""
-    micro_batches: Annotated[int, Field(ge=1, le=256)] = 4
-    """Parts of a batch that pass through the stages one behind the other; with more of them devices are idle less."""
-
-    @property
-    def replicas(self) -> int:
-        """Copies of the model."""
-        return 1
-
-    @property
-    def as_tested(self) -> Pipeline:
-        """Two stages and a few micro-batches: more of them are computed in the same way."""
-        return self.model_copy(update={"devices": 2, "micro_batches": min(self.micro_batches, 4)})
-
-
-StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Horovod | Tpu | Pipeline | ParameterServer, BY_KIND]
+if TYPE_CHECKING:
+    StrategyConfig = Strategy
+else:
+    StrategyConfig = any_of(Strategy)

@@ -13,8 +13,8 @@ from tasks.config.compose import Config
 from tasks.config.fine_tune import ChampionInit
 from tasks.config.flags import put
 from tasks.config.load import quoted, validate
-from tasks.config.tune import Values
 from tasks.errors import Refused
+from tasks.search.config import Values
 
 SEARCHED = ("model", "train")
 """The sections after the snapshot, of which all trials are made."""

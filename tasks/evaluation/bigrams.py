@@ -15,7 +15,6 @@ from tasks.snapshots.text import BYTES, text_columns
 
 Counts = NDArray[np.int64]
 """How often each byte follows each other, int64 [256, 256]: the byte before, the byte."""
-
 START = b"\0"
 """Stands before the first byte of a text without a prompt; few texts have it."""
 CHUNK = 1 << 20

@@ -14,7 +14,8 @@ from scipy.special import expit, logit
 
 from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
-from tasks.evaluation import temperature, thresholds
+from tasks.evaluation import calibration as temperature
+from tasks.evaluation import thresholds
 from tasks.evaluation.judging import Judge
 
 FILE = "decision.json"

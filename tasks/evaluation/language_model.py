@@ -1,4 +1,4 @@
-"""Language modelling: predictions of the next token, evaluated in bits per byte of whole files.
+"""Language models: the loss of tokens, in bits a byte, and texts that are sampled with a fixed seed.
 
 Bits per byte do not depend on the tokenizer and can be compared with compressors on the same bytes.
 """
@@ -23,13 +23,37 @@ from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
-from tasks.evaluation.sampling import sample
 from tasks.evaluation.splits import Split
 from tasks.evaluation.thresholds import USUAL, Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.models.features import TOKENS, input_arrays, output_size
 from tasks.models.forward import Call
 from tasks.snapshots.text import Codec
+
+SEED = 0
+
+
+def sample(
+    call: Call, codec: Codec, prompt: str, count: int, temperature: float, block: int, *, document: bool = True
+) -> str:
+    """Generate up to `count` tokens after `prompt`, sampled from softmax(logits / temperature); return their text.
+
+    The context is at most the last `block` tokens. `document`: the prompt begins a document, with a BOS before it.
+    Generation ends early where the model begins another document.
+    """
+    tokens = [codec.bos] * document + [int(token) for token in codec.encode([prompt])[0]]
+    tokens = tokens or [codec.bos]
+    prompt_length, random = len(tokens), np.random.default_rng(SEED)
+    for _ in range(count):
+        logits = call({TOKENS: np.array([tokens[-block:]], np.int32)})[0, -1].astype(np.float64)
+        chances = np.exp((logits - logits.max()) / temperature)
+        token = int(np.searchsorted(np.cumsum(chances), random.random() * chances.sum(), side="right"))
+        token = min(token, len(chances) - 1)
+        if token == codec.bos:
+            break
+        tokens.append(token)
+    return codec.decode(tokens[prompt_length:]).decode(errors="replace")
+
 
 MAX_LOGITS = 1 << 18
 """Logits whose exponentials are computed at once, so that they fit into the processor's cache."""

@@ -1,4 +1,4 @@
-"""Metrics of the user's: means over examples of what their functions return, with the intervals of the others."""
+"""Metrics of the user's: means over examples of what their functions return, and the files that decide them."""
 
 from __future__ import annotations
 

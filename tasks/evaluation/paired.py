@@ -24,7 +24,7 @@ from tasks.evaluation.metrics import Means, Metric
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.units import Floats, Units, at, gathered
 from tasks.sources.hashes import Hashes
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 
 Mask = npt.NDArray[np.bool_]
 

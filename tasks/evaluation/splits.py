@@ -58,7 +58,7 @@ class Split:
         raise NotImplementedError
 
     def hashes(self) -> npt.NDArray[np.uint64]:
-        """Return the hash of the (first) record behind each row, of text of each document (contract 6)."""
+        """Return the hash of the (first) record behind each row, of text of each document."""
         raise NotImplementedError
 
     def fitted_bigrams(self) -> Counts:

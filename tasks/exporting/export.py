@@ -20,15 +20,14 @@ import numpy.typing as npt
 from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.config.export import ExportConfig
 from tasks.config.task import TARGET, TASKS
-from tasks.environment import accelerators
+from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.evaluation import decisions
 from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, format_of, readme
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.fresh_process import Verified, fresh_process
-from tasks.exporting.preprocess import golden_columns, in_graph
+from tasks.exporting.preprocess import DECISION, TASK, golden_columns, in_graph, read_transform, usual_task
 from tasks.exporting.raw_inputs import LIBRARIES
-from tasks.exporting.transform import DECISION, TASK, read_transform, usual_task
 from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
@@ -79,7 +78,7 @@ def build(
     Raises:
         Failed: there is no SavedModel among the variants, or it does not pass; a fresh process was killed.
     """
-    accelerators.leave()  # fresh processes compute on the host, and are compared with these outputs
+    hardware.leave()  # fresh processes compute on the host, and are compared with these outputs
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
         rule = "an export holds the float SavedModel"

@@ -1,4 +1,6 @@
-"""Latency, memory and energy of each variant.
+"""Latency of variants side by side, and the energy that it takes where Linux shows it.
+
+They count the whole package: what else runs on the machine is counted, too.
 
 Latency is measured in interleaved rounds, as a machine's speed drifts, and compared with the float LiteRT file round by
 round. A second copy of that file is measured as well (an A/A comparison): the deviation of its ratio from 1 shows the
@@ -23,7 +25,6 @@ from tasks.artifacts import Snapshot, Variant
 from tasks.errors import Failed
 from tasks.exporting import LITERT, footprint, format_of
 from tasks.exporting.arrays import write_arrays
-from tasks.exporting.energy import ABSENT, Energy
 from tasks.exporting.run import open_variant
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, Arrays, input_arrays
@@ -31,6 +32,41 @@ from tasks.models.forward import Call, Examples
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
+
+
+POWERCAP = Path("/sys/class/powercap")
+PACKAGES = "intel-rapl:[0-9]*"
+ABSENT = "no RAPL counters that this user can read"
+
+
+class Energy:
+    """The counters of all packages of the machine; without any it is false."""
+
+    def __init__(self, powercap: Path = POWERCAP) -> None:
+        self._zones: list[tuple[Path, int]] = []
+        for zone in sorted(powercap.glob(PACKAGES)):
+            if zone.name.count(":") > 1:  # a part of a package
+                continue
+            try:
+                counter = zone / "energy_uj"
+                int(counter.read_text())
+                self._zones.append((counter, int((zone / "max_energy_range_uj").read_text())))
+            except (OSError, ValueError):  # root alone can read them on many machines
+                continue
+
+    def __bool__(self) -> bool:
+        return bool(self._zones)
+
+    def read(self) -> list[int]:
+        """Return the counters in microjoules."""
+        return [int(counter.read_text()) for counter, _ in self._zones]
+
+    def joules(self, before: list[int], after: list[int]) -> float:
+        """Return the energy between two readings, between which a counter has begun again at 0 once at most."""
+        ranges = (largest for _, largest in self._zones)
+        used = ((b - a) % (largest + 1) for a, b, largest in zip(before, after, ranges, strict=True))
+        return sum(used) / 1e6
+
 
 BATCHES = (1, 32)
 THREADS = (1, 2)

@@ -10,20 +10,19 @@ import numpy as np
 
 from tasks.errors import Failed
 from tasks.evaluation.entities import scheme_of
-from tasks.evaluation.language_model import METRICS
-from tasks.evaluation.sampling import sample
+from tasks.evaluation.language_model import METRICS, sample
 from tasks.exporting.answers import CONTINUATION, TEMPERATURE
 from tasks.exporting.generation import with_cache
 from tasks.exporting.prediction import predictions
+from tasks.exporting.preprocess import codec, read_transform
 from tasks.exporting.raw import TextSplit, predictions_of_texts
 from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
 from tasks.exporting.run import float_model
-from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import Call
 from tasks.reader import Reader, Unusable
 
 if TYPE_CHECKING:
-    from tasks.processes.workbench import Workbench
+    pass
 
 FIELDS = {
     "classification": ("class", "confidence"),
@@ -31,13 +30,6 @@ FIELDS = {
     "language_model": ("bytes", "bits_per_byte", "continuation"),
 }
 """The fields of an answer that are written to a file, by task; others have a column for each target."""
-
-
-def predict_in_child(
-    bench: Workbench, export: Path, inputs: list[str], output: Path | None = None
-) -> list[dict[str, Any]]:
-    """Run `predict` as a work function in a child process."""
-    return predict(export, inputs, output)
 
 
 def predict(export: Path, inputs: list[str], output: Path | None = None) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.evaluation.judging import Judge, make_judge, run_model
 from tasks.evaluation.splits import Documents, Split, groups_of, queries_of
-from tasks.exporting.transform import codec
+from tasks.exporting.preprocess import codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
 from tasks.records.reading import RecordsReader

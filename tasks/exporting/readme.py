@@ -8,11 +8,10 @@ from typing import Any
 
 from tasks.exporting import SAVED_MODEL, Format, format_of
 from tasks.exporting.answers import ANSWERS, decision_fields
-from tasks.exporting.preprocess import of_description, without_graph
+from tasks.exporting.preprocess import KINDS, TASK, of_description, without_graph
 from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.saved_model import OUTPUT, PREPROCESS, SIGNATURES
 from tasks.exporting.saved_model import RAW as RAW_SIGNATURE
-from tasks.exporting.transform import KINDS, TASK
 from tasks.exporting.verify import OUTPUTS
 from tasks.models.decoding import DECODE
 from tasks.models.features import Input

@@ -53,7 +53,7 @@ def main(variant: Path, module: Path, packages: list[str]) -> None:
         sys.modules[name] = None  # type: ignore[assignment]
     import numpy as np
 
-    gc.disable()  # until TensorFlow is imported; see tasks/environment/garbage.py, which cannot be imported here
+    gc.disable()  # until TensorFlow is imported; see tasks/environment/process.py, which cannot be imported here
     for runtime in form.RUNTIMES:
         importlib.import_module(runtime)  # seconds, while the export is still written
     gc.freeze()

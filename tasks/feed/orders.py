@@ -1,17 +1,110 @@
-"""The orders of a split's examples by name (docs/order.md): each a function from positions of an epoch to rows."""
+"""The orders of a split's examples by name (docs/order.md): in blocks, by length, or freely.
+
+Blocks of about a mebibyte of consecutive rows are permuted, the short last one with them; then the rows of each window
+of `WINDOW` consecutive blocks of that order. A window is read block by block, and stays in the page cache while it is
+used. Positions are independent and nothing is dropped, as in version 1.
+
+Version 1 is cut into windows of `WINDOW` global batches. The rows of a window are sorted by their length and dealt out
+to its batches, which are in a shuffled order: batches of similar length (as in fairseq, Ott et al., NAACL 2019) without
+state. Every epoch is a bijection, as in version 1; the batch size is part of the order (docs/order.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
-from tasks.draws import permutation
+import numpy as np
+
+from tasks.draws import Rows, permutation, position
 from tasks.errors import Refused
-from tasks.feed.block_order import permutation_in_blocks, rows_per_block
-from tasks.feed.length_order import LengthOrder
 from tasks.feed.order import EpochOrder, stored
+
+BLOCK_BYTES = 1 << 20
+WINDOW = 64
+"""Blocks of a window."""
+
+
+def rows_per_block(row_bytes: int) -> int:
+    """Return the rows of a block, from the bytes of a row in all arrays."""
+    return max(1, BLOCK_BYTES // max(1, row_bytes))
+
+
+def permutation_in_blocks(
+    positions: Rows, n: int, seed: int, epoch: int, split: str, block: int, blocks_of_window: int = WINDOW
+) -> Rows:
+    """Return the rows at these positions of an epoch, int64 of the same shape; a bijection of range(n).
+
+    Args:
+        positions: int64, any shape, each in [0, n).
+        n: number of examples.
+        block: rows of a block.
+        blocks_of_window: `WINDOW` in version 1b; with another number it is another order.
+    """
+    places = np.asarray(positions, np.int64)
+    blocks = -(-n // block)
+    lacking = blocks * block - n  # rows that the last block has less
+    order_of_blocks = f"{split}/blocks"
+    short = position(blocks - 1, blocks, seed, epoch, order_of_blocks)
+    size = blocks_of_window * block
+
+    def start(window: Rows) -> Rows:
+        """Return the first position of windows: those after the short block begin earlier."""
+        return np.minimum(window * size - np.where(window > short // blocks_of_window, lacking, 0), n)
+
+    windows = np.minimum(places // size, short // blocks_of_window)
+    later = places >= start(np.asarray(short // blocks_of_window + 1))
+    windows = np.where(later, (places + lacking) // size, windows)
+    mixed = np.empty_like(places)
+    for window in np.unique(windows):
+        first, stop = (int(start(np.asarray(number))) for number in (window, window + 1))
+        inside = windows == window
+        name = f"{split}/window{window}"
+        mixed[inside] = first + permutation(places[inside] - first, stop - first, seed, epoch, name)
+    # positions of a row among full blocks, as if the short one were full
+    full = np.where(mixed >= (short + 1) * block - lacking, mixed + lacking, mixed)
+    at, offset = np.divmod(full, block)
+    return permutation(at, blocks, seed, epoch, order_of_blocks) * block + offset
+
+
+class LengthOrder:
+    """Rows at positions of an epoch, near to others of their length; keeps the latest windows, but has no state."""
+
+    def __init__(self, lengths: Any, batch_size: int, batches_of_window: int = WINDOW) -> None:
+        """Create the order of rows with these lengths, an integer array [N], in global batches of a size.
+
+        Args:
+            batches_of_window: `WINDOW` in version 1c; with another number it is another order.
+        """
+        self._lengths, self._batch_size, self._batches_of_window = lengths, batch_size, batches_of_window
+        self._window = lru_cache(maxsize=2)(self._rows_of)
+
+    def __call__(self, positions: Rows, n: int, seed: int, epoch: int, split: str) -> Rows:
+        """Return the rows at these positions of an epoch, int64 of the same shape; a bijection of range(n)."""
+        size = self._batches_of_window * self._batch_size
+        before = epoch * n % size  # positions of the first window that are in earlier epochs
+        places = np.asarray(positions, np.int64)
+        rows, windows = np.empty_like(places), (places + before) // size
+        for window in np.unique(windows).tolist():
+            begin, stop = max(window * size - before, 0), min((window + 1) * size - before, n)
+            inside = windows == window
+            rows[inside] = self._window(begin, stop, n, seed, epoch, split)[places[inside] - begin]
+        return rows
+
+    def _rows_of(self, begin: int, stop: int, n: int, seed: int, epoch: int, split: str) -> Rows:
+        """Return the rows at the positions [begin, stop) of an epoch, which are in one window."""
+        rows = permutation(np.arange(begin, stop), n, seed, epoch, split)
+        rows = rows[np.argsort(self._lengths[rows], kind="stable")]
+        first = begin - (epoch * n + begin) % self._batch_size  # where the batch begins that has position `begin`
+        starts = np.maximum(np.arange(first, stop, self._batch_size), begin) - begin
+        sizes = np.diff([*starts, stop - begin])
+        batches = permutation(np.arange(len(starts)), len(starts), seed, epoch, f"{split}/lengths{begin}")
+        dealt = np.empty_like(rows)
+        dealt[np.concatenate([np.arange(starts[batch], starts[batch] + sizes[batch]) for batch in batches])] = rows
+        return dealt
+
 
 Order = Literal["shuffled", "blocks", "lengths", "stored"]
 

@@ -6,6 +6,7 @@ The order is that of `tasks.feed.order`: without shuffle buffer or state, starti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,48 @@ from tasks.draws import Rows
 from tasks.errors import Failed, Refused
 from tasks.feed.batches import NO_END, BatchReader
 from tasks.feed.orders import Order
-from tasks.records.arrays import Array, open_array
+from tasks.records.arrays import Array, Shards, open_array
 from tasks.records.reading import RecordsReader, read_manifest
 from tasks.snapshots import LENGTHS, RECORD_HASHES
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+
+Gather = Callable[["tf.Tensor"], "tf.Tensor"]
+"""From rows, int64 of any shape, to their values [*rows.shape, ...]."""
+
+
+def tensor_of(array: Array) -> Gather:
+    """Return a function that gathers rows of the array, which stays memory-mapped: pages are read on use."""
+    import tensorflow as tf
+
+    if not isinstance(array, Shards):
+        whole = _mapped(array)
+        return lambda rows: tf.gather(whole, rows)
+    shards = [_mapped(part) for part in array.parts]
+
+    def gather(rows: tf.Tensor) -> tf.Tensor:
+        flat = tf.reshape(rows, [-1])
+        shard = tf.cast(flat // array.rows_per_shard, tf.int32)
+        positions = tf.dynamic_partition(tf.range(tf.size(flat)), shard, len(shards))
+        parts = [
+            tf.gather(values, tf.gather(flat, of_shard) - number * array.rows_per_shard)
+            for number, (values, of_shard) in enumerate(zip(shards, positions, strict=True))
+        ]
+        return tf.reshape(tf.dynamic_stitch(positions, parts), tf.concat([tf.shape(rows), array.shape[1:]], 0))
+
+    return gather
+
+
+def _mapped(array: np.memmap) -> tf.Tensor:
+    """Return a memory map as a tensor, without a copy; DLPack needs a writable array, so the map is copy-on-write."""
+    import tensorflow as tf
+
+    assert array.filename is not None
+    private: np.memmap = np.memmap(array.filename, array.dtype, "c", array.offset, array.shape)
+    return tf.experimental.dlpack.from_dlpack(private.__dlpack__())
+
 
 VALID = ".valid"
 """Internal feature of a batch in stored order: the number of its rows with a weight."""
@@ -91,8 +128,6 @@ class SnapshotReader:
         """
         import tensorflow as tf
 
-        from tasks.feed.tensors import tensor_of
-
         options = {"seed": seed, "order": order, "replica": replica, "replicas": replicas}
         reader = self.reader(split, batch_size, **options)
         last, group = reader.end(stop), reader.steps_per_call
@@ -133,7 +168,7 @@ class SnapshotReader:
         return np.asarray(self._array(split, "origin")), np.asarray(self._array(split, "pieces"))
 
     def record_hashes(self, split: str) -> NDArray[np.uint64]:
-        """Return the hash of each record of a split, uint64 [records], by its number in `pieces` (contract 6)."""
+        """Return the hash of each record of a split, uint64 [records], by its number in `pieces`."""
         if split not in self.counts:
             raise self._unknown(split)
         hashes: NDArray[np.uint64] = np.load(self.path / split / RECORD_HASHES)

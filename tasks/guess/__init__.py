@@ -12,23 +12,26 @@ from tasks.errors import Refused
 from tasks.guess import tfds
 from tasks.guess.beside import guess_beside, table_above, table_of
 from tasks.guess.examples import is_webdataset_of_samples
-from tasks.guess.file_kinds import (
+from tasks.guess.folders import (
     IMAGES,
     NO_TEXT,
-    SAMPLED_BYTES,
+    SNIFFED_BYTES,
     SOUNDS,
     by_suffix,
     choose_kind,
+    guess_images,
+    guess_sounds,
+    guess_texts,
     is_text,
     kinds_of,
+    split_command,
     suffix_of,
 )
-from tasks.guess.folders import guess_images, guess_sounds, guess_texts, split_command
 from tasks.guess.forms import rows_in
 from tasks.guess.found import Choices, Guess, name_of, refuse
 from tasks.guess.samples import DATABASES, ENDINGS, kind_of_file, sample_database, sample_files
 from tasks.guess.tables import guess_table
-from tasks.sources.archive_listing import TAR, ZIP
+from tasks.sources.archives import TAR, ZIP
 from tasks.sources.image_folder import is_image
 from tasks.sources.tfds_schema import INFO
 from tasks.sources.trees import Tree, open_tree
@@ -150,7 +153,7 @@ def _refuse_file(path: Path) -> Refused:
     """Return the error for a single file, which is not a source."""
     if not path.is_file():
         return refuse(path, "neither a file nor a folder")
-    if path.suffix.lower() == ".json" and path.read_bytes()[:SAMPLED_BYTES].lstrip()[:1] == b"[":
+    if path.suffix.lower() == ".json" and path.read_bytes()[:SNIFFED_BYTES].lstrip()[:1] == b"[":
         rule, remedy = (
             "read are JSON lines, an object on each",
             f"write its items so: jq -c '.[]' {path.name} > rows.jsonl",
@@ -163,7 +166,7 @@ def _refuse_file(path: Path) -> Refused:
         return Refused("PATH", f"{path}: one image", rule, "name the folder that holds the class folders")
     if path.suffix.lower() in SHEETS:
         return Refused("PATH", f"{path}: a spreadsheet", "read are CSV files", "save the sheet as CSV, names first")
-    head = open_tree(path.parent, None).head(path.name, SAMPLED_BYTES)
+    head = open_tree(path.parent, None).head(path.name, SNIFFED_BYTES)
     if head and is_text(head) and (rows := rows_in(head)) is not None:
         what, suffix = rows
         rule, renamed = "rows are read from files that say so by their ending", path.with_suffix(suffix).name

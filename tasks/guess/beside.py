@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from tasks.errors import Refused
-from tasks.guess.found import Choices, Guess, name_of
+from tasks.guess.found import Choices, Columns, Guess, name_of
 from tasks.guess.predicted import is_binary, with_several
-from tasks.guess.roles import Columns
 from tasks.guess.samples import Sample, kind_of_file, sample_files
 from tasks.guess.tables import describe, guess_rows, guess_table, section
 from tasks.sources.audio_folder import is_sound

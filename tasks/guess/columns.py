@@ -11,11 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from tasks.guess import candidates
-from tasks.guess.candidates import IDS, KEYS, SPLITS, last_part
-from tasks.guess.codes import MOST_CODES, codes
+from tasks.guess.candidates import IDS, KEYS, MOST_CODES, SPLITS, codes, last_part
 from tasks.guess.column import CATEGORY, FEW_CLASSES, Column, look
+from tasks.guess.found import Columns
 from tasks.guess.predicted import outcomes_of, with_predicted, with_several
-from tasks.guess.roles import Columns
 from tasks.guess.tags import Tagged, tagged
 from tasks.records.kinds import category
 from tasks.records.kinds.label import plain_classes

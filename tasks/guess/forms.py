@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tasks.errors import Refused
 from tasks.reader.values import NUMBER
-from tasks.sources.columns import header_names, name_of_place
+from tasks.sources.features import header_names, name_of_place
 from tasks.sources.streams import open_stream
 
 HEAD = 1 << 20
@@ -203,8 +203,8 @@ def parquet(path: Path) -> Form:
     """Return the columns of a Parquet file; raises `Refused` where it is none."""
     import pyarrow.parquet as pq
 
-    from tasks.sources.nested import leaves
     from tasks.sources.parquet import class_names
+    from tasks.sources.values import leaves
 
     try:
         schema = pq.read_schema(path)

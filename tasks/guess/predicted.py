@@ -1,4 +1,4 @@
-"""What is predicted: the classes of a label, labels of which several apply, or a number."""
+"""What a table predicts: one column, several, or tags of words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import Refused
 from tasks.guess.column import CATEGORY, FEW_CLASSES, NUMBER, Column
-from tasks.guess.roles import Columns
+from tasks.guess.found import Columns
 from tasks.records.kinds import category, number
 from tasks.records.kinds.label import plain_classes
 from tasks.sources.features import in_order

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tasks.errors import one_line
 from tasks.guess.column import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME
-from tasks.guess.roles import Columns
+from tasks.guess.found import Columns
 from tasks.records import cells
 from tasks.records.kinds import kind_of
 from tasks.sources.features import EPOCH, KEY, MICROSECOND, Feature

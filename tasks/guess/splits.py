@@ -23,7 +23,7 @@ from tasks.sources import Rows, open_source
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import SPACE, Hashes, bounds, digests, split_numbers
-from tasks.sources.row_hashes import hashes_of, hashes_of_rows
+from tasks.sources.rows import hashes_of, hashes_of_rows
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
 HELD_OUT_BYTES = 500_000

@@ -19,9 +19,8 @@ from tasks.errors import Refused
 from tasks.guess.candidates import is_called_label
 from tasks.guess.column import look
 from tasks.guess.columns import guess_columns
-from tasks.guess.found import Choices, Guess
-from tasks.guess.payloads import few_levels, image_shape, log_mel
-from tasks.guess.roles import Columns
+from tasks.guess.examples import few_levels, image_shape, log_mel
+from tasks.guess.found import Choices, Columns, Guess
 from tasks.guess.samples import Sample
 from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
 from tasks.guess.tags import VOCABULARY

@@ -16,10 +16,14 @@ TAGS = re.compile(r"(.*_)?(ner|pos|chunk|iob2?)?_?(tags?|labels?|classes|entitie
 """Names by which a column of lists is that of tags."""
 MAX_TAGS = 200
 """Different tags at most."""
-NUMBER = re.compile(r"-?\d+(\.\d+)?")
+WHOLE_OR_DECIMAL = re.compile(r"-?\d+(\.\d+)?")
+
+
 LENGTHS = 16
 """The length of a row of words is a multiple of it."""
 LONGEST = 512
+
+
 VOCABULARY = 20_000
 
 
@@ -39,7 +43,7 @@ class Tagged:
     @property
     def numbered(self) -> bool:
         """Whether the classes are numbers, and not their names."""
-        return all(NUMBER.fullmatch(name) for name in self.classes)
+        return all(WHOLE_OR_DECIMAL.fullmatch(name) for name in self.classes)
 
 
 def tagged(sample: Mapping[str, pa.Array], label: str | None) -> Tagged | None:
@@ -89,7 +93,7 @@ def item_of(values: pa.Array) -> pa.DataType | None:
 def is_numeric(values: pa.Array) -> bool:
     """Return whether all items of lists are numbers, or texts of some."""
     flat = pc.unique(flat_texts(values))
-    return all(NUMBER.fullmatch(value) for value in flat.drop_null().slice(0, 1000).to_pylist())
+    return all(WHOLE_OR_DECIMAL.fullmatch(value) for value in flat.drop_null().slice(0, 1000).to_pylist())
 
 
 def flat_texts(values: pa.Array) -> pa.Array:

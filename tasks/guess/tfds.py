@@ -10,8 +10,7 @@ from tasks.config.records import USUAL_NAMES
 from tasks.config.sources import ColumnsSource, TfdsSource
 from tasks.errors import Refused
 from tasks.guess.forms import Form
-from tasks.guess.found import Choices, Guess, name_of
-from tasks.guess.roles import Columns
+from tasks.guess.found import Choices, Columns, Guess, name_of
 from tasks.guess.samples import sampled
 from tasks.guess.splits import keep_splits
 from tasks.guess.tables import counts_of, describe, guess_rows, section

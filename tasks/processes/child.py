@@ -8,7 +8,6 @@ decides.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -25,11 +24,11 @@ from tasks.processes.workbench import BEAT, Silence, Workbench
 from tasks.runs.journal import JournalFile
 
 if TYPE_CHECKING:
-    from tasks.processes.crew import Request
+    from tasks.processes.workbench import Request
 
 
 class Child:
-    """Serves the requests of `tasks.processes.crew.Gang`."""
+    """Serves the requests of `tasks.processes.gang.Gang`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -54,7 +53,6 @@ class Child:
         beats = self._beating(request.peers)
         try:
             chief = self._send if request.rank == 0 else lambda *message: None
-            module, _, name = request.work.partition(":")
             bench = Workbench(
                 staging=request.staging,  # type: ignore[arg-type]
                 journal=JournalFile(request.journal) if request.journal else Silence(),
@@ -76,7 +74,7 @@ class Child:
                 logging.getLogger("tasks").setLevel(logging.WARNING)
             os.environ.update(request.secrets)
             threads.pin(request.threads)
-            outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
+            outcome = request.work.function(bench, *request.work.arguments)
             self.working = False
             self._send("done", outcome)
         except Stopped as stop:

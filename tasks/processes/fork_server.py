@@ -32,9 +32,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tasks.environment import garbage
-from tasks.environment.interpreter import PYTHON, SAFE
-from tasks.environment.stop_signals import STOP_SIGNALS
+from tasks.environment import process
+from tasks.environment.process import PYTHON, SAFE, STOP_SIGNALS
 from tasks.errors import Failed
 from tasks.processes import private_network
 
@@ -324,11 +323,11 @@ class Forker:
 
 def preload() -> Callable[[Connection], None]:
     """Import what compute processes need, and return the function that they run."""
-    garbage.pause()
+    process.pause()
     for module in PRELOADED:
         importlib.import_module(module)
     serve: Callable[[Connection], None] = importlib.import_module(CHILD).serve
-    garbage.resume()  # the memory of what is imported stays shared with the forked processes
+    process.resume()  # the memory of what is imported stays shared with the forked processes
     return serve
 
 

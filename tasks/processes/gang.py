@@ -1,20 +1,49 @@
-"""Processes that run a call together."""
+"""The compute processes of a run: one for a stage's work, or several that work together, also on other hosts."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import signal
+import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from tasks.config.roles import Role
+from tasks.config.roles import CHIEF, Role
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes.request import ComputeProcess, Limits, Request, secrets_of
-from tasks.processes.workbench import BEAT
+from tasks.processes.meeting import Meeting
+from tasks.processes.places import Process
+from tasks.processes.private_network import PrivateNetwork
+from tasks.processes.workbench import BEAT, ComputeProcess, Limits, Request, Result, Work, secrets_of
 from tasks.store.staging import Staging
+
+
+class HeldPort:
+    """A bound socket that does not listen: the kernel gives its port to nobody who asks for a free one.
+
+    With SO_REUSEADDR on both sides a process may listen on such a port, as gRPC does.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Bind a port, or any free one where it is 0; raises `Failed` where that cannot be."""
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            rule = "the host is this one, and the port is free"
+            raise Failed("train.cluster.hosts", f"{host}:{port}: {error.strerror}", rule, "correct it") from error
+        self.address = f"{host}:{self._socket.getsockname()[1]}"
+        """`host:port`."""
+
+    def close(self) -> None:
+        """Release the port."""
+        self._socket.close()
+
 
 ATTRIBUTION_SECONDS = 10.0
 """Seconds in which the process is looked for that another one reported as lost."""
@@ -57,10 +86,9 @@ class Gang:
 
     def call(
         self,
-        work: str,
+        work: Work[Result],
         staging: Staging | None,
         journal: Path,
-        arguments: tuple[Any, ...],
         *,
         limits: Limits,
         on_report: OnReport,
@@ -68,8 +96,8 @@ class Gang:
         say: Callable[[str], None] = lambda line: None,
         threads: int | None = None,
         layout: dict[str, Any] | None = None,
-    ) -> Any:
-        """Call `module:function` in every process, and return the chief's result.
+    ) -> Result:
+        """Do the work in every process, and return the chief's result.
 
         Args:
             staging: the chief's staging; None for work that writes nothing.
@@ -94,7 +122,6 @@ class Gang:
                 staging if chief else None,
                 journal if chief else None,
                 threads or process.threads,
-                arguments,
                 layout or {},
                 self.roles[process.rank].name,
                 process.rank,
@@ -102,7 +129,7 @@ class Gang:
                 tuple(one.address for one in self.processes),
                 tuple(one.host for one in self.processes),
                 key,
-                secrets_of(arguments) if chief else {},
+                secrets_of(work.arguments) if chief else {},
             )
 
         def start(process: ComputeProcess) -> None:
@@ -120,7 +147,8 @@ class Gang:
         self._limits, key = limits, secrets.token_hex(32)
         for process in self.processes:
             start(process)
-        started, reminded, outcome = time.monotonic(), 0.0, None
+        outcome: Any = None
+        started, reminded = time.monotonic(), 0.0
         awaited = {process.rank for process in self.processes if not self.roles[process.rank].serves}
         working = {process.connection: process for process in self.processes}
         while awaited and working:  # also after a report of a lost process, for the end of that process
@@ -133,7 +161,7 @@ class Gang:
                 try:
                     kind, *values = process.connection.recv()
                 except (EOFError, OSError):
-                    replace(process, process.death(work, self._name(process)))
+                    replace(process, process.death(str(work), self._name(process)))
                     continue
                 process.seen = time.monotonic()
                 if kind == "done":
@@ -149,15 +177,15 @@ class Gang:
                     if self._reason is None:  # a time-out keeps its reason and its deadline
                         self._request_stop(values[0].signal_number, values[0], on_report)
                 elif kind != "alive":
-                    self._handle(process, work, kind, values, on_report)
+                    self._handle(process, str(work), kind, values, on_report)
             now = time.monotonic()
             for process in self._frozen(working.values()):
-                replace(process, self._silence(process, work))
+                replace(process, self._silence(process, str(work)))
             if self._reason is None and (number := stop()):
                 self._request_stop(number, Stopped(number), on_report)
                 reminded = now
             if self._reason is None and now - started > limits.seconds:
-                self._request_stop(signal.SIGTERM, _late(work, limits), on_report)
+                self._request_stop(signal.SIGTERM, _late(str(work), limits), on_report)
             if isinstance(self._reason, Stopped) and now - reminded > limits.reminders:
                 what = f"a checkpoint of {self._writing:,} bytes" if self._writing else "the step under way"
                 say(f"waiting for {what}, {max(self._deadline - now, 0):.0f} s more (resources.grace)")
@@ -275,3 +303,61 @@ def _late(work: str, limits: Limits) -> Failed:
     return Failed(
         limits.field, f"{work} ran past {limits.seconds:.0f} s", "a stage ends in time", "raise it, run again"
     )
+
+
+class Crew:
+    """Starts the compute processes of a run, new ones for every call."""
+
+    def __init__(self, logs: Path, threads: int, meeting: Meeting | None = None) -> None:
+        """Create it; with a meeting, the processes of ranks above 0 are on the hosts that have joined it."""
+        self.logs, self.threads, self.meeting = logs, threads, meeting
+
+    @contextlib.contextmanager
+    def gang(
+        self, stage: str, roles: Sequence[Role] = (CHIEF,), waiting: Callable[[str], None] = lambda line: None
+    ) -> Iterator[Gang]:
+        """Start processes for a call, one for each role; the first is the chief.
+
+        The log of rank r > 0 is `<stage>-<r>.log`. `waiting` is called with what other hosts are waited for. Several
+        processes on one host have a network of their own; where that cannot be, `waiting` is called with a warning.
+        """
+        with contextlib.ExitStack() as held_open:
+            hosts = self.meeting.cluster if self.meeting is not None and len(roles) > 1 else None
+            if hosts is None:
+                held = [HeldPort() for _ in roles]
+                network = _network(waiting) if len(roles) > 1 else None
+                if network is not None:
+                    held_open.enter_context(network)
+            else:
+                assert self.meeting is not None
+                self.meeting.wait(waiting)
+                held, network = [HeldPort(hosts.chief, hosts.port_of(0))], None
+            for port in held:
+                held_open.callback(port.close)
+
+            def start(rank: int) -> ComputeProcess:
+                if rank and hosts is not None:
+                    assert self.meeting is not None
+                    return self.meeting.process(rank, stage, self.threads)
+                name = f"{stage}-{rank}" if rank else stage
+                return Process(stage, self.logs / f"{name}.log", self.threads, rank, held[rank].address, network)
+
+            gang = Gang(start, roles)
+            try:
+                yield gang
+            except BaseException:
+                gang.kill()
+                raise
+            gang.close()
+
+
+def _network(warn: Callable[[str], None]) -> PrivateNetwork | None:
+    """Return a network for the processes of a gang; None, with a warning, where the system does not allow it."""
+    try:
+        return PrivateNetwork()
+    except OSError as error:
+        warn(
+            f"whoever reaches this machine over its network reaches the processes of the training, which have no"
+            f" network of their own ({error}; docs/how-to-cluster.md)"
+        )
+        return None

@@ -17,9 +17,8 @@ from typing import Any
 
 from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Lost, Refused, UserError
-from tasks.processes.request import Request
 from tasks.processes.wire import Channel, error_from_json, error_to_json, request_to_json
-from tasks.processes.workbench import BEAT
+from tasks.processes.workbench import BEAT, Request
 
 ACCEPT_AGAIN = 0.1
 """Seconds after an error until the next host is taken in."""

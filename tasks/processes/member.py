@@ -15,10 +15,10 @@ from typing import Any
 
 from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Stopped
-from tasks.processes.held_port import HeldPort
-from tasks.processes.local import Process
+from tasks.processes.gang import HeldPort
+from tasks.processes.places import Process
 from tasks.processes.threads import processor
-from tasks.processes.wire import Channel, Find, error_from_json, error_to_json, request_from_json
+from tasks.processes.wire import Channel, Find, Table, error_from_json, error_to_json, request_from_json
 from tasks.processes.workbench import BEAT
 
 SILENT_SECONDS = 60.0
@@ -46,6 +46,8 @@ class Member:
     """Versions and settings by name, which must be those of the chief."""
     logs: Path
     threads: int
+    table: Table
+    """What the chief may name."""
     find: Find
     """Returns an artifact of a request on this host."""
     stop: Callable[[], int]
@@ -150,7 +152,7 @@ class Member:
     def _start(self, channel: Channel, stage: str, values: dict[str, Any]) -> Process | None:
         """Start a compute process for a call; an artifact that is missing here is the call's error."""
         try:
-            request = request_from_json(values, self.threads, self.find)
+            request = request_from_json(values, self.table, self.threads, self.find)
         except Failed as error:
             channel.send("error", error_to_json(error))
             return None

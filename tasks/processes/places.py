@@ -1,4 +1,4 @@
-"""Which of the hosts of a training this one is: by the environment of a cluster manager, or by its name.
+"""Where the processes of a gang run: on this host, or on others.
 
 TF_CONFIG is TensorFlow's own variable (Kubeflow sets it); Slurm's are those of `srun`; Kubernetes' is that of an
 Indexed Job whose pods have a subdomain (a headless service).
@@ -6,15 +6,115 @@ Indexed Job whose pods have a subdomain (a headless service).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import psutil
 
 from tasks.config.cluster import ClusterConfig
 from tasks.config.train import TrainConfig
-from tasks.errors import Refused
+from tasks.errors import Failed, Lost, Refused
+from tasks.processes.fork_server import fork_server
+from tasks.processes.private_network import PrivateNetwork
+from tasks.processes.temporary import Temporary
+from tasks.processes.workbench import Request
+
+CLOSE_SECONDS = 10.0
+"""Seconds that an idle process may take to exit after its connection is closed."""
+
+TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
+"""Prefixes of log lines of TensorFlow's C++ code, which stay in the log file and are not shown."""
+
+
+class Process:
+    """A compute process and the connection to it."""
+
+    def __init__(
+        self,
+        stage: str,
+        log: Path,
+        threads: int,
+        rank: int = 0,
+        address: str = "127.0.0.1:0",
+        network: PrivateNetwork | None = None,
+    ) -> None:
+        """Start it; in a network of its own, where one is given."""
+        parent_end, child_end = Pipe()
+        self.connection: Connection = parent_end
+        self.log, self.threads, self.rank, self.address = log, threads, rank, address
+        self.host = socket.gethostname()
+        self.seen: float | None = None
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # TensorFlow leaves files in the folder for temporary files, and a process may be killed
+        self._temporary = Temporary(stage)
+        namespaces = () if network is None else network.descriptors
+        server = fork_server(threads, log.with_name("fork-server.log"))
+        with open(log, "ab") as output:
+            self._read_to = output.tell()
+            self.process = server.fork(stage, child_end.fileno(), output.fileno(), self._temporary.name, namespaces)
+        child_end.close()
+
+    def call(self, request: Request) -> None:
+        """Send a request."""
+        self.connection.send(request)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the process and its children."""
+        if (pid := self.process.begun()) is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for process in psutil.Process(pid).children(recursive=True):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.connection.close()
+        self._temporary.cleanup()
+
+    def close(self) -> None:
+        """Close the connection and wait until the process exits; kill it after `CLOSE_SECONDS`."""
+        self.connection.close()
+        if self.process.wait(CLOSE_SECONDS) is None:
+            self.kill()
+        self._temporary.cleanup()
+
+    def lines(self) -> Iterator[str]:
+        """Yield complete lines written to the log since the last call, without those of TensorFlow's C++ code."""
+        if self.log.stat().st_size == self._read_to:
+            return
+        with open(self.log, "rb") as file:
+            file.seek(self._read_to)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read_to += len(line)
+                text = line.decode(errors="replace").rstrip()
+                if text and not TENSORFLOW_LOG.match(text):
+                    yield text
+
+    def death(self, work: str, name: str) -> Failed:
+        """Return the error for a process, called `name` in it, that ended without a result."""
+        code = self.process.wait()
+        assert code is not None
+        saw = f"{name} was killed by signal {-code}" if code < 0 else f"{name} left with code {code}"
+        lines = self.log.read_text(errors="replace").splitlines()
+        last = [line.strip() for line in lines if line.strip() and not TENSORFLOW_LOG.match(line)][-1:]
+        kind = Lost if code < 0 else Failed
+        of_memory = ", and whether the system was out of memory (dmesg)" if code == -signal.SIGKILL else ""
+        rule = "a compute process must answer"
+        return kind(work, "; last log line: ".join([saw, *last]), rule, f"see {self.log}{of_memory}")
+
 
 RANK = "MILLRACE_RANK"
 """Sets the rank where a host cannot find it out."""

@@ -14,7 +14,7 @@ import socket
 import sys
 from pathlib import Path
 
-from tasks.environment.stop_signals import STOP_SIGNALS
+from tasks.environment.process import STOP_SIGNALS
 from tasks.processes.fork_server import Forker, exit_with_parent, preload
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import select
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tasks import errors
 from tasks.artifacts import Artifact
 from tasks.config.base import Section
 from tasks.errors import Failed, Stopped, UserError
-from tasks.processes.request import Request
+from tasks.processes.workbench import Request, Work
 
 LENGTH = struct.Struct("!I")
 MOST_BYTES = 16 << 20
@@ -24,21 +23,19 @@ MOST_BYTES = 16 << 20
 SECONDS = 30.0
 """Seconds for a message to be sent, or to arrive once it has begun."""
 
-TOGETHER = frozenset(
-    {
-        "tasks.training.fit:fit",
-        "tasks.training.fit:fit_named",
-        "tasks.training.engines.tensorflow.self_test:run",
-        "tasks.compression.changed:train",
-    }
-)
-"""The work of several hosts together: nothing else is imported by a name that another host has sent."""
-
-SECTIONS = "tasks.config."
-"""Beginning of the modules whose sections another host may send."""
-
 Find = Callable[[dict[str, Any]], Artifact]
 """Returns the artifact of `{"artifact": kind, "digest", "path", "name"}` on this host."""
+
+
+class Table:
+    """What hosts may name to one another: functions that several do together, and sections of the config.
+
+    It is closed: nothing is imported by a name that another host has sent.
+    """
+
+    def __init__(self, functions: Iterable[Callable[..., Any]], sections: Iterable[type[Section]]) -> None:
+        self.functions = {function.__name__: function for function in functions}
+        self.sections = {section.__name__: section for section in sections}
 
 
 class Channel:
@@ -105,8 +102,8 @@ class Channel:
 def request_to_json(request: Request) -> dict[str, Any]:
     """Return a request without staging and journal, which only the chief has."""
     return {
-        "work": request.work,
-        "arguments": [to_json(value) for value in request.arguments],
+        "work": request.work.function.__name__,
+        "arguments": [to_json(value) for value in request.work.arguments],
         "role": request.role,
         "rank": request.rank,
         "peers": list(request.peers),
@@ -116,21 +113,20 @@ def request_to_json(request: Request) -> dict[str, Any]:
     }
 
 
-def request_from_json(values: dict[str, Any], threads: int, find: Find) -> Request:
+def request_from_json(values: dict[str, Any], table: Table, threads: int, find: Find) -> Request:
     """Return a request of another host.
 
     Raises:
         Failed: it is no training, or an artifact is not on this host.
     """
-    work = str(values["work"])
-    if work not in TOGETHER:
-        raise refused(work, "trainings are all that several hosts do together")
+    function = table.functions.get(name := str(values["work"]))
+    if function is None:
+        raise refused(name, "trainings are all that several hosts do together")
     return Request(
-        work=work,
+        work=Work(function, tuple(from_json(value, table, find) for value in values["arguments"])),
         staging=None,
         journal=None,
         threads=threads,
-        arguments=tuple(from_json(value, find) for value in values["arguments"]),
         layout={},
         role=str(values["role"]),
         rank=int(values["rank"]),
@@ -149,26 +145,24 @@ def refused(saw: str, rule: str) -> Failed:
 def to_json(value: Any) -> Any:
     """Return an argument of a request as JSON."""
     if isinstance(value, Section):
-        kind = type(value)
-        return {"section": f"{kind.__module__}:{kind.__name__}", "values": value.model_dump(mode="json")}
+        return {"section": type(value).__name__, "values": value.model_dump(mode="json")}
     if isinstance(value, Artifact):
         return {"artifact": value.kind, "digest": value.digest, "path": str(value.path), "name": value.name}
     assert value is None or isinstance(value, str | int | float | bool), type(value)
     return value
 
 
-def from_json(value: Any, find: Find) -> Any:
+def from_json(value: Any, table: Table, find: Find) -> Any:
     """Return an argument from its JSON: a section of the config, an artifact, or a plain value.
 
     Raises:
         Failed: it is none of them, or the artifact is not on this host.
     """
     if isinstance(value, dict) and "section" in value:
-        module, _, name = str(value["section"]).partition(":")
-        kind = getattr(importlib.import_module(module), name, None) if module.startswith(SECTIONS) else None
-        if not (isinstance(kind, type) and issubclass(kind, Section)):
-            raise refused(f"{module}:{name}", "an argument is a section of the config")
-        return kind.model_validate(value["values"])
+        section = table.sections.get(name := str(value["section"]))
+        if section is None:
+            raise refused(name, "an argument is a section of the config")
+        return section.model_validate(value["values"])
     if isinstance(value, dict):
         return find(value)
     return value

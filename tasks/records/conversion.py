@@ -18,15 +18,14 @@ from tasks.artifacts import Outcome
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import SourceConfig
-from tasks.environment.memory import return_freed
+from tasks.environment.hardware import return_freed
 from tasks.errors import Failed
-from tasks.records import duplicates, shared, tfds, ties
-from tasks.records.merging import Merger, Runs, Shard, WrittenShard
+from tasks.records import duplicates, tfds
+from tasks.records.duplicates import Dropped
+from tasks.records.merging import Merger, Regrouper, Runs, Shard, WrittenShard
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
-from tasks.records.parts import Dropped
 from tasks.records.profile import profile
-from tasks.records.regrouping import Regrouper
 from tasks.records.sorting import NAMED, RUN_VERSION, Run, Sorter
 from tasks.records.statistics import merged, summary
 from tasks.sources import Bad, Piece, Source, name_some, open_source
@@ -46,7 +45,7 @@ HOPELESS = 1000
 
 
 def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
-    """Convert a source to records (contract 6).
+    """Convert a source to records (docs/contracts.md, Records).
 
     Returns counts (`read`, `examples` that are written, `quarantined`, `filtered`, which sum to `read`; of the filtered
     ones the `skipped`, `duplicates` and `near_duplicates`; and each split), features by name as `Feature.as_json`, and
@@ -91,8 +90,8 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         bench.staging.put(path, content)
     summaries = {split: summary(features, state) for split, state in states.items()}
     everything = _counts(notes, copies, near)
-    of_columns, twice = profile(runs, features, summaries), shared.find(runs, features, dropped)
-    of_columns["suspicions"] += shared.suspicions(twice, features)
+    of_columns, twice = profile(runs, features, summaries), duplicates.find_shared(runs, features, dropped)
+    of_columns["suspicions"] += duplicates.suspicions(twice, features)
     statistics = _statistics(notes, everything, copies, near) | {"splits": summaries, "profile": of_columns}
     return Outcome(
         counts={**everything, **counts},
@@ -106,7 +105,7 @@ def _settled(
 ) -> tuple[Runs, Near | None]:
     """Return the runs with each row in its split, and near-duplicates, which name rows by their place in these runs."""
     if config.duplicates == "group":
-        ties.tie(runs)
+        duplicates.tie(runs)
     if compared is not None and compared.handling == "group":
         near = _near(bench, runs, compared, features)  # first, as it moves rows as well
         return _regrouped(bench, runs), near

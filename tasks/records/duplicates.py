@@ -1,11 +1,14 @@
-"""Examples with identical content, conflicts of their labels, and keys that occur twice.
+"""Copies: examples with identical content or inputs, conflicts of their labels, and keys that occur twice.
 
 Rows are compared in parts of the hash space (`tasks.records.parts`).
+
+Hashes are of whole rows, or of named keys, so that copies with other labels, keys or ignored columns have splits of
+their own at first. When a new copy has a smaller hash than all others, it takes them along; no other example moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +17,42 @@ from numpy.typing import NDArray
 
 from tasks.errors import Failed
 from tasks.records.merging import Runs
-from tasks.records.parts import Dropped, Mask, neighbours, parts
-from tasks.records.sorting import CONTENT, PLACE
+from tasks.records.profile import TEST, TRAIN
+from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, hash_of, hashed
 from tasks.sources.features import KEY, Feature, of_role
-from tasks.sources.hashes import Handling
+from tasks.sources.hashes import SPACE, Handling
+
+PART = 1 << 20
+"""Rows that are compared at once, about."""
+
+Mask = NDArray[np.bool_]
+Dropped = Mapping[int, Mask]
+"""By run, which of its rows are dropped; of runs that lose some."""
+
+
+def parts(runs: Runs, columns: tuple[str, ...], dropped: Dropped) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the rows whose first column is in a part of the hash space: columns, `run` and `row`."""
+    number = max(1, -(-runs.total // PART))
+    for part in range(number):
+        low, high = np.uint64(part * SPACE // number), np.uint64((part + 1) * SPACE // number - 1)
+        found: dict[str, list[NDArray[Any]]] = {name: [] for name in (*columns, "run", "row")}
+        for run in runs.numbers:
+            values = runs.column(run, columns[0])
+            within = (values >= low) & (values <= high)
+            rows = np.flatnonzero(within & ~dropped[run] if run in dropped else within)
+            for name in columns:
+                found[name].append(runs.column(run, name)[rows])
+            found["run"].append(np.full(len(rows), run, np.int32))
+            found["row"].append(rows.astype(np.int32))
+        yield {name: np.concatenate(found.pop(name)) for name in list(found)}  # without keeping both
+
+
+def neighbours(same: Mask, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the indices of equal neighbours in an order; `same` says which rows equal the one before them."""
+    changes = np.diff(np.concatenate(([False], same, [False])).astype(np.int8))
+    for begin, end in zip(np.flatnonzero(changes == 1), np.flatnonzero(changes == -1), strict=True):
+        yield order[begin : end + 1]
+
 
 MAX_NAMED = 20
 """Number of label conflicts that are listed; all are counted."""
@@ -120,3 +155,68 @@ def _count(copies: Copies, group: list[_Row]) -> None:
         copies.conflicts.append({"labels": [row.label for row in group], "keys": [row.key for row in group]})
         if len(copies.conflicts) > 100 * MAX_NAMED:
             copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
+
+
+def tie(runs: Runs) -> None:
+    """Move copies to the split of the one with the smallest hash, among those whose own hash decided."""
+    for table in parts(runs, (*CONTENT, ROW, SPLIT, TIED), {}):
+        rows = np.flatnonzero(table[TIED])
+        order = rows[np.lexsort([table[name][rows] for name in (ROW, CONTENT[1], CONTENT[0])])]
+        splits = table[SPLIT][order]
+        targets = splits[_first_of_equal(table[CONTENT[0]][order], table[CONTENT[1]][order])]
+        moved = np.flatnonzero(targets != splits)
+        runs.move(table["run"][order[moved]], table["row"][order[moved]], targets[moved])
+        del table  # before the next one is read
+
+
+def _first_of_equal(*columns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return for each row of sorted columns the first row that is equal."""
+    new = np.ones(len(columns[0]), bool)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
+
+
+def find_shared(runs: Runs, features: Mapping[str, Feature], dropped: Dropped) -> dict[str, Any]:
+    """Return what of each text, image or sound is in train and in test, by input; of a source with several inputs.
+
+    Of each: `contents`, their number; `examples`, those of test that have one of them; and the first `keys`, of an
+    example of train and one of test.
+    """
+    if not {TRAIN, TEST} <= set(runs.splits):
+        return {}
+    found = {name: _shared(runs, name, dropped) for name in hashed(features)}
+    return {name: shared for name, shared in found.items() if shared["contents"]}
+
+
+def _shared(runs: Runs, name: str, dropped: Dropped) -> dict[str, Any]:
+    train, test = (runs.splits.index(split) for split in (TRAIN, TEST))
+    contents, examples, keys = 0, 0, list[list[str]]()
+    for table in parts(runs, (hash_of(name), SPLIT), dropped):
+        values, splits = table[hash_of(name)], table[SPLIT]
+        both = np.intersect1d(values[splits == train], values[splits == test])
+        both = both[both != 0]
+        contents += len(both)
+        examples += int(np.isin(values[splits == test], both).sum())
+        for value in both[:MAX_NAMED]:
+            rows = [np.flatnonzero((values == value) & (splits == split)) for split in (train, test)]
+            keys.append([min(_key(runs, table, row) for row in of_split[:MAX_NAMED]) for of_split in rows])
+        del table, values, splits  # before the next one is read
+    return {"contents": contents, "examples": examples, "keys": sorted(keys)[:MAX_NAMED]}
+
+
+def _key(runs: Runs, table: Mapping[str, Any], row: int) -> str:
+    key: str = runs.value(int(table["run"][row]), KEY, int(table["row"][row]))
+    return key
+
+
+def suspicions(shared: Mapping[str, Any], features: Mapping[str, Feature]) -> Iterator[str]:
+    """Yield in words what is in train and in test."""
+    for name, found in shared.items():
+        kind = {"audio": "sound"}.get(features[name].kind, features[name].kind)
+        plural = "s are" if found["contents"] > 1 else " is"
+        of_test = f"{found['examples']:,} example{'s' * (found['examples'] > 1)} of test"
+        train, test = found["keys"][0]
+        yield (
+            f"{name}: {found['contents']:,} {kind}{plural} in train and, with other values beside, in {of_test} "
+            f"({train} and {test}); a score on test may be too high"
+        )

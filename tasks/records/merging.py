@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tasks.records.arrays import ArrayWriter
 from tasks.records.kinds import kind_of
 from tasks.records.near import ASIDE
-from tasks.records.sorting import PLACE, ROW, SPLIT, Run, one_chunk
+from tasks.records.sorting import PLACE, ROW, SPLIT, Run, one_chunk, write_run
 from tasks.records.statistics import States, merged, states_of
 from tasks.sources.encoding import examples, framed
 from tasks.sources.features import Feature
@@ -226,3 +226,28 @@ def _measured(table: pa.Table) -> dict[str, dict[str, pa.Array]]:
             short, _, feature = name[1:].partition(".")
             columns.setdefault(feature, {})[short] = one_chunk(table[name])
     return columns
+
+
+class Regrouper:
+    """Writes runs anew; inherited by forked processes."""
+
+    def __init__(self, staging: Staging, runs: Runs) -> None:
+        """Prepare to write the runs of which rows have moved (`Runs.moved`)."""
+        self._staging, self._runs = staging, runs
+
+    def regroup(self, run: int) -> Run:
+        """Write a run with its rows in their new splits, unless an earlier attempt did; return its note."""
+        splits = self._runs.column(run, SPLIT)
+        moves = hashlib.sha256(splits.astype("<i8").tobytes()).hexdigest()
+        plan = hashlib.sha256(canonical([asdict(self._runs.notes[run]), self._runs.sha256(run), moves])).hexdigest()
+        note = replace(self._runs.notes[run], moved=True)
+        done = self._staging.adopt(note.file)
+        if done is not None and done.pop("plan") == plan:
+            return Run(**done)
+        table = self._runs.table(run)
+        table = table.set_column(table.column_names.index(SPLIT), SPLIT, pa.array(splits))
+        table = table.take(pa.array(np.lexsort((np.asarray(table[PLACE]), splits)))).combine_chunks()
+        counts = np.bincount(splits, minlength=len(self._runs.splits)).tolist()
+        note = replace(note, splits=counts)
+        write_run(self._staging, table, note, plan)
+        return note

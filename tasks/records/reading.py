@@ -97,6 +97,7 @@ class RecordsReader:
 
     def table(self, split: str, rows: Iterable[int], names: Sequence[str] | None = None) -> pa.Table:
         """Return some examples of a split, by index, as a table with the columns of `tables`."""
+
         import tensorflow as tf
 
         from tasks.records.tables import column_of, layout_of

@@ -27,7 +27,7 @@ from tasks.sources import Piece, Rows, Source
 from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import digests, places
-from tasks.sources.row_hashes import hashes_of, hashes_of_rows
+from tasks.sources.rows import hashes_of, hashes_of_rows
 from tasks.store.staging import TEMPORARY, Staging
 
 RUN_VERSION = 4

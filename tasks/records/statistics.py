@@ -18,6 +18,7 @@ from tasks.sources.features import Feature
 States = dict[str, State]
 """The state of each feature, by name."""
 
+
 Features = Mapping[str, Feature]
 
 

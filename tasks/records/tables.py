@@ -17,6 +17,8 @@ from tasks.sources.features import Feature
 
 LISTS = {"words": tf.string, "tags": tf.int64}
 """Kinds of features with a list of any length, by the type of its items."""
+
+
 STRINGS = {"key": pa.string(), "category": pa.string(), "text": pa.large_string()}
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tasks.artifacts import Release, Report
 from tasks.errors import Refused
 from tasks.evaluation.gates import Promotion, promotion, with_gates
-from tasks.pages.description import describe_version
-from tasks.pages.facts import Facts
 from tasks.runs.audit import Audit, Decision, Entry
 from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
+from tasks.view.facts import Facts
+from tasks.view.summary import describe_version
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

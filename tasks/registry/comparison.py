@@ -17,13 +17,13 @@ from tasks.config.task import TASKS
 from tasks.errors import Failed, Refused, of_the_machine
 from tasks.evaluation import MIN_EXAMPLES, paired
 from tasks.evaluation.gates import PASS, Beside, Champion, Verdict
-from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.multiple_testing import Test
 from tasks.evaluation.units import Floats, Units, at, count
 from tasks.models.usage import USES, Usage
-from tasks.pages import results
-from tasks.pages.facts import Facts
 from tasks.runs.runs import Run, resolve_run
 from tasks.store.store import Store
+from tasks.view import results
+from tasks.view.facts import Facts
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

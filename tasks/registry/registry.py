@@ -27,15 +27,15 @@ from mlflow.tracking import MlflowClient
 from mlflow.types.schema import AnyType, ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from tasks.artifacts import Export
-from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost
 from tasks.exporting import prediction
+from tasks.exporting.preprocess import read_transform
 from tasks.exporting.raw_inputs import RAW_INPUTS
-from tasks.exporting.transform import read_transform
 from tasks.runs.audit import Audit, Entry
 from tasks.store.files import pretty
 from tasks.store.store import Store
-from tasks.tracking.outage import machine_error, reason
+from tasks.tracking.shipping import machine_error, reason
+from tasks.view import terminal
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 

@@ -14,19 +14,16 @@ from typing import Any
 from tasks.artifacts import Artifact
 from tasks.config.compose import Config
 from tasks.config.roles import CHIEF, Role
-from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
-from tasks.pages import run_page
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
+from tasks.processes.gang import Crew
 from tasks.processes.meeting import Meeting
 from tasks.processes.temporary import remove_left
 from tasks.processes.threads import processor, threads_of
+from tasks.processes.workbench import Limits, Result, Work
 from tasks.runner.hosts import meeting_of
-from tasks.runner.presence import Presence
-from tasks.runner.restarts import Restarts
-from tasks.runner.showing import Shown, in_terminal
-from tasks.runner.signals import Signals
+from tasks.runner.showing import Presence, Shown, in_terminal
+from tasks.runner.signals import Restarts, Signals
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.journal import FILE as JOURNAL
@@ -36,12 +33,13 @@ from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking import notifications
 from tasks.tracking.shipping import Shipper, import_store
+from tasks.view import run_page, terminal
 
 FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
 
 
-log = logging.getLogger("tasks.processes.crew")
+log = logging.getLogger("tasks.processes.gang")
 """Receives the log lines of the compute processes, with stage and rank."""
 
 
@@ -99,16 +97,15 @@ class Attempt:
     def work(
         self,
         stage: str,
-        work: str,
+        work: Work[Result],
         staging: Staging | None,
-        arguments: tuple[Any, ...],
         *,
         on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
         roles: Sequence[Role] = (CHIEF,),
         restarts: int | None = None,
-    ) -> Any:
-        """Call `module:function` in compute processes; measurements go to the run, progress to `on_progress`.
+    ) -> Result:
+        """Do work in compute processes; measurements go to the run, progress to `on_progress`.
 
         Lost processes are started again up to `restarts` times without a new checkpoint; `Failed` is raised then, or
         with None the `Lost` of the first time.
@@ -140,13 +137,12 @@ class Attempt:
         def say(line: str) -> None:
             terminal.say(f"  … {stage:<9} {line}", style="yellow")
 
-        def once() -> Any:
+        def once() -> Result:
             with self.crew.gang(stage, roles, self._waiting(stage)) as gang:
                 return gang.call(
                     work,
                     staging,
                     self.journal,
-                    arguments,
                     limits=limits,
                     on_report=on_report,
                     stop=self.stopping,
@@ -221,7 +217,7 @@ def start_fork_server(home: Home, flow: str, config: Config) -> bool:
     """
     if finished_before(home, flow, config):
         return False
-    for threads in {threads_of(config), threads_of_trials(config, threads_of(config))}:
+    for threads in {threads_of(config.resources), threads_of_trials(config, threads_of(config.resources))}:
         fork_server(threads, home.root / "logs" / "fork-server.log")
     return True
 
@@ -264,7 +260,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
         attempt = None
         try:
             request.run = run
-            attempt = Attempt(run, request.decision_on, signals, threads_of(config), meeting_of(config))
+            attempt = Attempt(run, request.decision_on, signals, threads_of(config.resources), meeting_of(config))
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")

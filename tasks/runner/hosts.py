@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact, Model
-from tasks.config.base import identity
+from tasks.compression import work as compression
+from tasks.config.base import Section, identity, sections_of
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place
 from tasks.processes.threads import threads_of
+from tasks.processes.wire import Table
 from tasks.runner.identities import installed
 from tasks.runs.home import Home
-from tasks.store import checks
+from tasks.store import store
 from tasks.store.store import Store
 from tasks.training import MODEL_VERSION, libraries_of
-from tasks.training.own_files import loss_files
+from tasks.training import work as training
+from tasks.training.starting import loss_files
 
 
 def meeting_of(config: Config) -> Meeting | None:
@@ -36,11 +39,17 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
         rank=place.rank,
         expects=expectations(config),
         logs=home.root / "logs" / "worker",
-        threads=threads_of(config),
+        threads=threads_of(config.resources),
+        table=table(),
         find=lambda reference: find(reference, home, place),
         stop=stop,
         say=say,
     ).serve()
+
+
+def table() -> Table:
+    """Return the work that several hosts do together, and the sections of its arguments."""
+    return Table((training.fit, training.test_strategy, compression.train), sections_of(Section))
 
 
 def expectations(config: Config) -> dict[str, Any]:
@@ -72,7 +81,7 @@ def find(reference: dict[str, Any], home: Home, place: Place) -> Artifact:
     except Damaged as damage:
         saw = f"the copy here is damaged ({damage.field}: {damage.saw}), and there is none at {path}"
     if (path / "manifest.json").exists():
-        fault = checks.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
+        fault = store.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
         if fault is None:
             return kind(digest, path, name)
         saw = f"{path / fault[0]} {fault[1]}"

@@ -19,9 +19,9 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
 from tasks.errors import Failed
 from tasks.models import ModelConfig
+from tasks.search.config import TuneConfig
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form
@@ -79,7 +79,7 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
         files = fingerprint(source, memory)
         if config.schema_file is None:
             return files
-        from tasks.records.schema import schema_file
+        from tasks.records.rules import schema_file
 
         return [*files, schema_file(Path(config.schema_file))]
 
@@ -114,7 +114,7 @@ def model(
     """Return the identity of a model: the examples, the training's config without its layout over devices, the metric
     that its evaluations decide by, and what it continues (`base`) or begins with (`start`)."""
     from tasks.training import MODEL_VERSION, libraries_of
-    from tasks.training.own_files import init_files, loss_files
+    from tasks.training.starting import init_files, loss_files
 
     others = {"base": base, "init": start}
     parents = {"snapshot": examples, **{role: other for role, other in others.items() if other is not None}}
@@ -210,7 +210,7 @@ def retrained(
     """Return the identity of a model that a method has trained: the prepared one, which has architecture and method,
     and the model that it learns from."""
     from tasks.training import MODEL_VERSION, libraries_of
-    from tasks.training.own_files import loss_files
+    from tasks.training.starting import loss_files
 
     parents = {"prepared": prepared, "snapshot": examples, **({} if teacher is None else {"teacher": teacher})}
     code = Code(MODEL_VERSION, libraries_of(train))

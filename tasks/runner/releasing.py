@@ -14,18 +14,20 @@ from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.promote import PromoteConfig
 from tasks.config.task import TASKS
-from tasks.display import terminal
-from tasks.display.evaluation import report_of
 from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.gates import promotion, with_gates
 from tasks.evaluation.units import Floats
+from tasks.exporting import work as exporting
+from tasks.processes.workbench import work
 from tasks.registry import approval
 from tasks.runner.attempt import Attempt, current, machine_errors
 from tasks.runs.audit import Audit
 from tasks.runs.judgement import tags_of
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
-from tasks.tracking.outage import machine_error, reason
+from tasks.tracking.shipping import machine_error, reason
+from tasks.view import terminal
+from tasks.view.evaluation import report_of
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -172,8 +174,8 @@ def _beside(
     The champion's contributions are those of its own report where that is of the same records; otherwise it is scored
     again, and where that is not possible compared by its own report on the examples that both have.
     """
-    from tasks.pages.facts import Facts
     from tasks.registry import comparison
+    from tasks.view.facts import Facts
 
     users = comparison.users(client, attempt.store, attempt.config.name, version, champion)
     if isinstance(users, str):
@@ -193,8 +195,8 @@ def _again(
     attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, config: EvaluateConfig
 ) -> tuple[Contributions, dict[str, Floats]] | None:
     """Return the contributions of the run's model, and the champion's as it is scored on these records."""
-    from tasks.pages import results
-    from tasks.pages.facts import Facts
+    from tasks.view import results
+    from tasks.view.facts import Facts
 
     own = results.contributions(Facts(attempt.run), "test", config)
     scores = _score_again(attempt, client, champion, records, config)
@@ -213,9 +215,7 @@ def _score_again(
     try:
         attempt.run.use(Export.kind, champion.export)
         export = registry.fetch(client, attempt.store, attempt.config.name, champion)
-        arguments = (export.path, records.path, "test", config)
-        scores: dict[str, Any] = attempt.work("promote", "tasks.exporting.score:score", None, arguments)
-        return scores
+        return attempt.work("promote", work(exporting.score, export.path, records.path, "test", config), None)
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's
             raise

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tasks.artifacts import Variant
 from tasks.config.compress import SearchConfig
 from tasks.config.methods import Chain
-from tasks.display import terminal
-from tasks.display.numbers import kilobytes
 from tasks.errors import Failed, of_the_machine
 from tasks.runner.attempt import current
 from tasks.runner.planner import planner
 from tasks.runs.judgement import SEARCH as FILE
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
+from tasks.view import terminal
+from tasks.view.numbers import kilobytes
 
 if TYPE_CHECKING:
     from tasks.compression.searching import Space

@@ -1,4 +1,4 @@
-"""Stop signals of a run: a compute process saves and exits first, anything else is interrupted at once."""
+"""What interrupts a run: stop signals, and lost processes, which are started again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from tasks.environment import stop_signals
-from tasks.errors import Stopped, UserError
+from tasks.environment import process
+from tasks.errors import Failed, Lost, Stopped, UserError
 
 
 class Signals:
@@ -46,7 +46,7 @@ class Signals:
     def handled(self) -> Iterator[None]:
         """Handle signals until the block ends, or `release` is called."""
         if threading.current_thread() is threading.main_thread():
-            self._before = stop_signals.install(self._handle)
+            self._before = process.install_stop_signals(self._handle)
         try:
             yield
         finally:
@@ -71,7 +71,32 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            stop_signals.leave_terminal()
+            process.leave_terminal()
         self.number = number  # no logging here: the interrupted code may hold the lock of Prefect's log
         if not self._working:
             raise Stopped(number)
+
+
+MOST_PAUSE = 60.0
+"""Seconds at most before a restart; 2, 4, 8, ... at first."""
+
+
+class Restarts:
+    """Counts the restarts since a new state was last saved."""
+
+    def __init__(self, most: int) -> None:
+        """At most `most` restarts without a new checkpoint, from `train.restarts`."""
+        self.most, self.number, self._furthest = most, 0, 0
+
+    def pause(self, lost: Lost, saved: int) -> float:
+        """Return the seconds to wait before the next restart, after processes were lost when step `saved` was saved.
+
+        Raises:
+            Failed: there were too many without a new checkpoint.
+        """
+        self.number = 1 if saved > self._furthest else self.number + 1
+        self._furthest = max(self._furthest, saved)
+        if self.number > self.most:
+            saw = f"{lost.saw}, {self.number} times without a new checkpoint"
+            raise Failed(lost.field, saw, f"train.restarts allows {self.most} restarts", lost.remedy)
+        return min(2.0**self.number, MOST_PAUSE)

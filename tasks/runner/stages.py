@@ -13,18 +13,19 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas import State
 from prefect.states import Completed
 
-from tasks.artifacts import Artifact, Model
+from tasks.artifacts import Artifact, Model, Outcome
 from tasks.config.compose import Config
 from tasks.config.promote import ReleaseConfig
 from tasks.config.roles import CHIEF, Role
-from tasks.display import terminal
-from tasks.display.words import state_message
 from tasks.errors import Failed, Lost, Refused
+from tasks.processes.workbench import Result, Work
 from tasks.runner.attempt import current, machine_errors
 from tasks.runner.identities import Identity
 from tasks.runner.planner import planner
 from tasks.store.files import write
 from tasks.store.store import Store, digest_of
+from tasks.view import terminal
+from tasks.view.words import state_message
 
 Kind = TypeVar("Kind", bound=Artifact)
 P = ParamSpec("P")
@@ -81,8 +82,7 @@ def run_stage(
     stage: str,
     kind: type[Kind],
     identity: Identity,
-    work: str,
-    arguments: tuple[Any, ...],
+    work: Work[Outcome | None],
     *,
     name: str | None = None,
     check: Callable[[], None] = lambda: None,
@@ -95,7 +95,7 @@ def run_stage(
     """Return the artifact of an identity from the store, or make it with `work` in a compute process.
 
     Args:
-        work: `module:function`, called as `function(bench, *arguments)` in a new process.
+        work: a function and its arguments, called in a new process.
         check: called first; may raise `Refused`.
         prepare: called before the work, and not where the artifact is in the store.
         keep: file of the artifact that is copied to the run's folder, and its name there.
@@ -125,12 +125,12 @@ def run_stage(
                     stage,
                     work,
                     claim.staging,
-                    arguments,
                     on_progress=line.progress,
                     threads=threads,
                     roles=roles,
                     restarts=restarts,
                 )
+                assert outcome is not None  # of several processes the chief has one
                 identity.check_sources(inputs)
                 with attempt.signals.working():  # a signal waits for the publication
                     published = claim.publish(inputs, outcome, attempt.produced_by())
@@ -196,9 +196,9 @@ def model_of_store(reference: str, field: str) -> Model:
     return checked
 
 
-def measure_stage(stage: str, name: str, work: str, arguments: tuple[Any, ...]) -> Any:
+def measure_stage(stage: str, name: str, work: Work[Result]) -> Result:
     """Run a measurement of a stage's artifacts in a compute process; return its result."""
     attempt = current.get()
     attempt.raise_if_stopped()
     with terminal.stage(stage, name) as line:
-        return attempt.work(stage, work, None, arguments, on_progress=line.progress)
+        return attempt.work(stage, work, None, on_progress=line.progress)

@@ -15,14 +15,17 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Lost, Refused, Stopped, UserError
 from tasks.feed.order import steps_of
+from tasks.processes.workbench import Result, Work, work
 from tasks.runner.attempt import Attempt, as_current, threads_of_trials
 from tasks.runner.showing import Quiet, Shown
 from tasks.runner.stages import body_of, parent_of
 from tasks.runs.collection import drop_staging
-from tasks.runs.trials import TrialRun
+from tasks.runs.runs import TrialRun
+from tasks.search import work as search
 from tasks.search.judging import Judge
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED
+from tasks.store.staging import Staging
 
 Train = Callable[[Snapshot, Any, Any, int, EvaluateConfig], Model]
 """The verb train."""
@@ -72,13 +75,13 @@ class TrialAttempt(Attempt):
             return self.signals.number
         return signal.SIGTERM if self._ending.is_set() or self.judge.take(self.journal) else 0
 
-    def work(self, *call: Any, **options: Any) -> Any:
-        """Call a function in compute processes, as `Attempt.work`; a training that was pruned as it ended is not kept.
+    def work(self, stage: str, work: Work[Result], staging: Staging | None, **options: Any) -> Result:
+        """Do work in compute processes, as `Attempt.work`; a training that was pruned as it ended is not kept.
 
         Raises:
             Stopped: after a signal, or where the trial ends early.
         """
-        outcome = super().work(*call, **options)
+        outcome = super().work(stage, work, staging, **options)
         if self.judge.take(self.journal):
             raise Stopped(signal.SIGTERM)
         return outcome
@@ -164,8 +167,8 @@ def _judge_to_the_end(attempt: TrialAttempt, judge: Judge, config: Config, made:
             judge.take(journal)
     if judge.step < steps and not judge.pruned:
         records = parent_of(examples, "records", Records)
-        arguments = (made, examples, config.model, config.train, config.seed, records, config.evaluate)
-        scores = attempt.work("train", "tasks.search.scoring:score", None, arguments)
+        sections = (config.model, config.train, config.seed)
+        scores = attempt.work("train", work(search.score, made, examples, *sections, records, config.evaluate), None)
         judge.add(steps, scores[judge.metric], scores["loss"])
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect import Task, task
@@ -17,29 +17,30 @@ from prefect.states import Completed
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config.compose import Config
+from tasks.config.train import TrainConfig
 from tasks.config.tuned import searched, with_values
-from tasks.display import terminal
-from tasks.display.words import describe_search, describe_trial
 from tasks.errors import Failed, Refused, Stopped
+from tasks.models import ModelConfig
 from tasks.runner import identities
 from tasks.runner.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
-from tasks.runner.beginnings import continued_model, initial_model
 from tasks.runner.planner import planner
 from tasks.runner.showing import Shown
+from tasks.runner.starting_models import continued_model, initial_model
 from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
-from tasks.runs.runs import find_runs
-from tasks.runs.trials import open_trial, trials_of
+from tasks.runs.runs import find_runs, open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search import table
 from tasks.search.judging import Judge
 from tasks.search.study import Study
-from tasks.search.table import COMPLETE, RUNNING, Table, Trial, Winner
+from tasks.search.table import COMPLETE, RUNNING, Table, Trial
 from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page
 from tasks.tracking.shipping import Shipper
+from tasks.view import terminal
+from tasks.view.words import describe_search, describe_trial
 
 STAGE = "tune"
 SPENT = "tune/seconds"
@@ -47,6 +48,24 @@ SPENT = "tune/seconds"
 
 CLOSE_SECONDS = 60.0
 """Seconds to send the rest of a trial to MLflow."""
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best trial of a tuning, and the config with its values."""
+
+    trial: Trial
+    config: Config
+
+    @property
+    def model(self) -> ModelConfig:
+        """The architecture."""
+        return self.config.model
+
+    @property
+    def train(self) -> TrainConfig:
+        """The training."""
+        return self.config.train
 
 
 def search(examples: Snapshot, config: Config, train: Train) -> Winner:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tasks.errors import Failed
 from tasks.runs.home import Home
-from tasks.store import lines
+from tasks.store import files
 from tasks.store.files import canonical, pretty, sync, write
 
 START = "0" * 64
@@ -101,8 +101,8 @@ class Audit:
         last = self._last()
         if _entry_of(last) != pending[0]:
             row = {**pending[0], "previous": hashlib.sha256(last).hexdigest() if last else START}
-            lines.append(self.path, {**row, "sum": _sum(row)})
-            lines.sync(self.path)
+            files.append(self.path, {**row, "sum": _sum(row)})
+            files.sync_lines(self.path)
         self.drop()
 
     def drop(self) -> None:

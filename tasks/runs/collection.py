@@ -16,8 +16,7 @@ from pathlib import Path
 
 from tasks.artifacts import KINDS
 from tasks.runs.home import Home
-from tasks.runs.runs import FINISHED, LOCK, Run, find_runs
-from tasks.runs.trials import trials_of
+from tasks.runs.runs import FINISHED, LOCK, Run, find_runs, trials_of
 from tasks.store.store import Store, read_manifest
 
 

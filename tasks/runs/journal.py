@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.store import lines
+from tasks.store import files
 
 FILE = "metrics.jsonl"
 
@@ -58,12 +58,12 @@ class JournalFile:
         if not fresh:
             return
         values = {name: _spell(value) for name, value in fresh.items()}
-        lines.append(self.path, {"step": step, "time": time.time(), "metrics": values})
+        files.append(self.path, {"step": step, "time": time.time(), "metrics": values})
         self._note(step, fresh)
 
     def sync(self) -> None:
         """Bring what is written to the disk: a training that goes on from a later checkpoint does not repeat it."""
-        lines.sync(self.path)
+        files.sync_lines(self.path)
 
     def _note(self, step: int, metrics: dict[str, float]) -> None:
         for name in metrics:
@@ -95,14 +95,14 @@ class Steps:
 
 def read(path: Path, start: int = 0) -> Iterator[Point]:
     """Yield the points of the whole lines from byte `start` on; a line that is no point is left out."""
-    for row, end in lines.read(path, start):
+    for row, end in files.read(path, start):
         if (point := _point(row, end)) is not None:
             yield point
 
 
 def last_of_training(path: Path) -> Point | None:
     """Return the last point that belongs to a training step; None without one."""
-    points = (_point(row, 0) for row in lines.last(path))
+    points = (_point(row, 0) for row in files.last(path))
     return next((point for point in points if point is not None and point.step > 0), None)
 
 

@@ -1,4 +1,4 @@
-"""A run: one logical execution of a flow over all its attempts, stored in `runs/<run_id>/`."""
+"""The runs of a home: found by an index of their records, opened, and their trials."""
 
 from __future__ import annotations
 
@@ -8,22 +8,83 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tasks.artifacts import Artifact, Release
-from tasks.errors import Refused, Stopped
+from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
-from tasks.runs.index import Row, read, rows
 from tasks.runs.provenance import git_commit, packages
-from tasks.store.files import clear, pretty, write
+from tasks.store.files import ABSENT, StatKey, canonical, clear, pretty, stat_of, write
 from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
+
+
+FILE = ".index.json"
+"""In the folder of the runs; without it, or where it is damaged, all records are read."""
+
+
+class Row(NamedTuple):
+    """What is remembered of a run."""
+
+    run_id: str
+    identity: str
+    """Digest of flow and config."""
+    exit_code: int | None
+    prefect_id: str | None
+    """The flow run of the last attempt."""
+
+
+def rows(home: Home) -> Iterator[Row]:
+    """Yield all runs, newest first; they are remembered for the next search when this one comes to the last.
+
+    Raises:
+        Failed: the record of a run is damaged.
+    """
+    known, found = _load(home), dict[str, tuple[StatKey, Row]]()
+    folder = str(home.runs)
+    names = os.listdir(folder) if home.runs.is_dir() else []  # noqa: PTH208 - names, of which there are thousands
+    for name in sorted(names, reverse=True):
+        path = f"{folder}/{name}/run.json"
+        try:
+            key = stat_of(path)
+        except ABSENT:
+            continue
+        row = known.get(name)
+        found[name] = row if row is not None and row[0] == key else (key, _row(name, read(Path(path))))
+        yield found[name][1]
+    if found != known:
+        with suppress(OSError):  # they are read again then
+            write(home.runs / FILE, canonical(found))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the record of a run; raises `Failed` where it is damaged."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        return record
+    except ValueError:
+        raise Failed(str(path), "not JSON", "the record of a run is JSON", f"remove {path.parent}") from None
+
+
+def _row(name: str, record: dict[str, Any]) -> Row:
+    attempts = record["attempts"]
+    flow_run = attempts[-1]["prefect_flow_run_id"] if attempts else None
+    return Row(name, record["identity"], record["exit_code"], flow_run)
+
+
+def _load(home: Home) -> dict[str, tuple[StatKey, Row]]:
+    try:
+        known = json.loads((home.runs / FILE).read_bytes())
+        return {name: (key, Row(*row)) for name, (key, row) in known.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
 
 LOCK = ".lock"
 """In the folder of the runs: the lock under which a run is chosen and marked as running."""
@@ -257,3 +318,52 @@ def new_record(run_id: str, flow: str, config: Config, identity: str) -> dict[st
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+FLOW = "trial"
+
+
+class TrialRun(Run):
+    """The folder `runs/<run_id>/trials/<number>/`; its journal, logs, measurements and MLflow run are its own."""
+
+    def __init__(self, parent: Run, folder: Path) -> None:
+        super().__init__(parent.home, folder)
+        self.parent = parent
+
+    @property
+    def run_id(self) -> str:
+        """The path of its folder below that of all runs."""
+        return self.folder.relative_to(self.home.runs).as_posix()
+
+    @property
+    def number(self) -> int:
+        """The number of the trial."""
+        return int(self.folder.name)
+
+    @property
+    def title(self) -> str:
+        """The name of its MLflow run, which is shown below that of the tuning."""
+        return f"trial {self.number}"
+
+
+def folder_of(run: Run, number: int) -> Path:
+    """Return the folder of a trial."""
+    return run.folder / "trials" / f"{number:04d}"
+
+
+def open_trial(parent: Run, number: int, config: Config) -> TrialRun:
+    """Return the run of a trial with a new attempt, which is the parent's; it is created if needed."""
+    folder = folder_of(parent, number)
+    if not (folder / "run.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        record = new_record(f"{parent.run_id}/trials/{folder.name}", FLOW, config, identity_of(FLOW, config))
+        write(folder / "run.json", pretty(record))
+    run = TrialRun(parent, folder)
+    attempt = {**parent.record["attempts"][-1], "attempt": run.attempt + 1}
+    run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running", sent=False)
+    return run
+
+
+def trials_of(run: Run) -> list[TrialRun]:
+    """Return the trials of a run, in order; of one that is no tuning none."""
+    return [TrialRun(run, path.parent) for path in sorted((run.folder / "trials").glob("*/run.json"))]

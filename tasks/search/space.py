@@ -1,45 +1,226 @@
-"""The values of a space in Optuna's distributions. Of a choice they are JSON texts, as Optuna stores no lists."""
+"""What a tuning may set a key of the config to: a range of numbers, or one of some values, and how Optuna stores it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from pydantic import Field, model_validator
 
-from tasks.config.space import Choice, FloatRange, IntRange, SpaceConfig
+from tasks.config.base import LISTED, Conflict, Section, any_of
 
-
-def of_float(space: FloatRange) -> FloatDistribution:
-    """Return the distribution of a range."""
-    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
-
-
-def of_int(space: IntRange) -> IntDistribution:
-    """Return the distribution of a range of integers."""
-    return IntDistribution(space.low, space.high, log=space.log, step=space.step)
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 
-def of_choice(space: Choice) -> CategoricalDistribution:
-    """Return the distribution of a choice."""
-    return CategoricalDistribution(encoded(space, space.values))
+def exact(number: float) -> Fraction:
+    """Return a number as it is written: 0.1 is a tenth, which no binary fraction is."""
+    return Fraction(str(number))
 
 
-DISTRIBUTIONS: dict[str, Callable[[Any], BaseDistribution]] = {"float": of_float, "int": of_int, "choice": of_choice}
-"""The function of each kind."""
+class Space(Section):
+    """The values that a trial may set a key to."""
+
+    if TYPE_CHECKING:
+        kind: str
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that the key must take for the space to be one of its; the labels of an axis."""
+        raise NotImplementedError
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order; None where they are not finite in number."""
+        raise NotImplementedError
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        raise NotImplementedError
+
+    def distribution(self) -> BaseDistribution:
+        """Return it as Optuna has it."""
+        raise NotImplementedError
+
+    def encoded(self, values: Sequence[Any]) -> list[Any]:
+        """Return values as Optuna stores them."""
+        return list(values)
+
+    def decoded(self, value: Any) -> Any:
+        """Return a value from what Optuna stores."""
+        return value
 
 
-def distributions(space: Mapping[str, SpaceConfig]) -> dict[str, BaseDistribution]:
+class Range(Space):
+    """What both ranges have."""
+
+    def place_of(self, value: float, low: float, high: float, log: bool) -> float:
+        """Return where a value is between the ends, 0 to 1."""
+        if log:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return (value - low) / (high - low)
+
+    def check_ends(self, low: float, high: float, log: bool, step: float | None) -> None:
+        """Raise `Conflict` for a range that has no values, or whose settings exclude each other."""
+        if not low < high:
+            raise Conflict("high", high, f"must be above low = {low:g}", "exchange or change them")
+        if log and low <= 0:
+            raise Conflict("low", low, "must be above 0 where log is true", "raise it, or leave out log")
+        if step is None:
+            return
+        first, last, distance = map(exact, (low, high, step))
+        if distance > last - first:
+            raise Conflict("step", step, f"is larger than the range, {high - low:g}", "lower it")
+        if beyond := (last - first) % distance:
+            below, above = (type(high)(each) for each in (last - beyond, last - beyond + distance))
+            rule = f"is not reached from low = {low} by steps of {step}"
+            raise Conflict("high", high, rule, f"use {below} or {above}")
+
+
+class FloatRange(Range):
+    """Numbers from `low` to `high`."""
+
+    kind: Literal["float"] = "float"
+    """The values of the key."""
+
+    low: float
+    """The smallest value."""
+
+    high: float
+    """The largest value."""
+
+    log: bool = False
+    """Whether to sample on a logarithmic scale."""
+
+    step: Annotated[float, Field(gt=0)] | None = None
+    """Distance of the values from `low` on; default: any number of the range."""
+
+    @model_validator(mode="after")
+    def has_values(self) -> FloatRange:
+        self.check_ends(self.low, self.high, self.log, self.step)
+        if self.log and self.step is not None:
+            raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
+        return self
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that the key must take for the range to be one of its; the labels of an axis."""
+        return [self.low, self.high]
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.place_of(value, self.low, self.high, self.log)
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order; None where they are not finite in number."""
+        if self.step is None:
+            return None
+        low, high, step = map(exact, (self.low, self.high, self.step))
+        return [float(low + number * step) for number in range((high - low) // step + 1)]
+
+    def distribution(self) -> BaseDistribution:
+        from optuna.distributions import FloatDistribution
+
+        return FloatDistribution(self.low, self.high, log=self.log, step=self.step)
+
+
+class IntRange(Range):
+    """Integers from `low` to `high`."""
+
+    kind: Literal["int"] = "int"
+    """The values of the key."""
+
+    low: int
+    """The smallest value."""
+
+    high: int
+    """The largest value."""
+
+    log: bool = False
+    """Whether to sample on a logarithmic scale."""
+
+    step: Annotated[int, Field(ge=1)] = 1
+    """Distance of the values from `low` on."""
+
+    @model_validator(mode="after")
+    def has_values(self) -> IntRange:
+        self.check_ends(self.low, self.high, self.log, self.step)
+        if self.log and self.step != 1:
+            raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
+        return self
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that the key must take for the range to be one of its; the labels of an axis."""
+        return [self.low, self.high]
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.place_of(value, self.low, self.high, self.log)
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order."""
+        return list(range(self.low, self.high + 1, self.step))
+
+    def distribution(self) -> BaseDistribution:
+        from optuna.distributions import IntDistribution
+
+        return IntDistribution(self.low, self.high, log=self.log, step=self.step)
+
+
+class Choice(Space):
+    """One of some values."""
+
+    kind: Literal["choice"] = "choice"
+    """The values of the key."""
+
+    values: Annotated[tuple[Any, ...], LISTED, Field(min_length=1)]
+    """The values, of any type that the key takes: numbers, words, lists, sections."""
+
+    @property
+    def examples(self) -> list[Any]:
+        """All values; the labels of an axis."""
+        return list(self.values)
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.values.index(value) / (len(self.values) - 1) if len(self.values) > 1 else 0.5
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order."""
+        return list(self.values)
+
+    def distribution(self) -> BaseDistribution:
+        from optuna.distributions import CategoricalDistribution
+
+        return CategoricalDistribution(self.encoded(self.values))
+
+    def encoded(self, values: Sequence[Any]) -> list[Any]:
+        """Return JSON texts, as Optuna stores no lists; keys are sorted, as in the digest of the study."""
+        return [json.dumps(value, sort_keys=True) for value in values]
+
+    def decoded(self, value: Any) -> Any:
+        return json.loads(value)
+
+
+if TYPE_CHECKING:
+    SpaceConfig = Space
+else:
+    SpaceConfig = any_of(Space)
+"""What a key may be set to."""
+
+
+def distributions(space: Mapping[str, Space]) -> dict[str, BaseDistribution]:
     """Return Optuna's distributions by key, sorted: random numbers are drawn in this order."""
-    return {key: DISTRIBUTIONS[space[key].kind](space[key]) for key in sorted(space)}
+    return {key: space[key].distribution() for key in sorted(space)}
 
 
-def encoded(space: SpaceConfig, values: Sequence[Any]) -> list[Any]:
-    """Return values as Optuna stores them; keys are sorted, as in the digest of the study."""
-    return [json.dumps(value, sort_keys=True) for value in values] if isinstance(space, Choice) else list(values)
-
-
-def decoded(space: Mapping[str, SpaceConfig], params: Mapping[str, Any]) -> dict[str, Any]:
+def decoded(space: Mapping[str, Space], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trial's values from those that Optuna stores, by key."""
-    return {key: json.loads(params[key]) if isinstance(space[key], Choice) else params[key] for key in sorted(params)}
+    return {key: space[key].decoded(params[key]) for key in sorted(params)}

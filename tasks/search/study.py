@@ -1,4 +1,4 @@
-"""The study: the trials of a tuning with their values, scores and states, in Optuna's storage.
+"""The study of a tuning in Optuna: its trials, and which values are tried next.
 
 A trial's values are chosen in a copy of the study in memory and stored with the trial in one step, so that a kill
 leaves a trial with all of its values or none. The random numbers are functions of the seed and the trial's number: a
@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from tasks.config.tune import TuneConfig
 from tasks.search import storage as storages
-from tasks.search.pruners import make_pruner
-from tasks.search.samplers import make_sampler
+from tasks.search.config import TuneConfig
 from tasks.search.space import decoded, distributions
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
+
 
 STATES = {
     TrialState.RUNNING: RUNNING,
@@ -44,7 +43,7 @@ class Study:
     ) -> None:
         self.config, self.direction, self.seed = config, direction, seed
         self._storage, self._mutex = storage, threading.RLock()
-        self._study = optuna.load_study(study_name=name, storage=storage, pruner=make_pruner(config.pruner))
+        self._study = optuna.load_study(study_name=name, storage=storage, pruner=config.pruner.pruner())
         self._id = storage.get_study_id_from_name(name)
 
     @property
@@ -64,7 +63,7 @@ class Study:
         """Choose the values of the next trial, and store it."""
         with self._mutex:
             number = self.count
-            sampler = make_sampler(self.config.sampler, dict(self.config.space), self.seed, number)
+            sampler = self.config.sampler.sampler(self.config.space, self.seed, number)
             memory = optuna.create_study(direction=self.direction, sampler=sampler)
             memory.add_trials(self._frozen())
             memory.ask(distributions(self.config.space))

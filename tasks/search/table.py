@@ -8,10 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.config.compose import Config
-from tasks.config.train import TrainConfig
-from tasks.config.tune import TuneConfig
-from tasks.models import ModelConfig
+from tasks.search.config import TuneConfig
 from tasks.store.files import pretty, write
 
 FILE = "trials.json"
@@ -91,21 +88,3 @@ def best_of(trials: Iterable[Trial], higher_is_better: bool) -> Trial | None:
     complete = [(trial.value, trial) for trial in trials if trial.state == COMPLETE and trial.value is not None]
     sign = -1 if higher_is_better else 1
     return min(complete, key=lambda pair: (sign * pair[0], pair[1].number))[1] if complete else None
-
-
-@dataclass(frozen=True)
-class Winner:
-    """The best trial of a tuning, and the config with its values."""
-
-    trial: Trial
-    config: Config
-
-    @property
-    def model(self) -> ModelConfig:
-        """The architecture."""
-        return self.config.model
-
-    @property
-    def train(self) -> TrainConfig:
-        """The training."""
-        return self.config.train

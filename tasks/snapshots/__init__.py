@@ -1,4 +1,4 @@
-"""Snapshots, records as fixed-layout arrays (contract 7): a module per `snapshot.kind`, each with `build`.
+"""Snapshots, records as fixed-layout arrays: a module per `snapshot.kind`, each with `build`.
 
 TensorFlow is imported inside functions, as the flow's process imports this module.
 """

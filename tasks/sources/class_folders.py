@@ -14,7 +14,7 @@ from tasks.errors import Refused
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature, in_order
 from tasks.sources.files import groups
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 from tasks.sources.trees import open_tree
 
 PIECE_BYTES, PIECE_FILES = 4 << 20, 512

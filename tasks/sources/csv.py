@@ -17,9 +17,8 @@ import pyarrow.csv as pa_csv
 from tasks.config.sources import CsvSource
 from tasks.errors import Failed, Refused
 from tasks.sources import Rows
-from tasks.sources.blocks import Block, Dialect, first_record
-from tasks.sources.columns import check_columns, header_names
-from tasks.sources.delimited import Delimited, Opened
+from tasks.sources.delimited import Block, Delimited, Dialect, Opened, first_record
+from tasks.sources.features import check_columns, header_names
 from tasks.sources.hashes import Hashes
 from tasks.sources.rows import Numbered, is_utf8, texts, with_nul
 from tasks.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom

@@ -1,4 +1,4 @@
-"""Files of a folder: finding them, and their content hashes, cached while the files do not change."""
+"""Files of a source: found by patterns, hashed once, in a folder or within an archive."""
 
 from __future__ import annotations
 

@@ -17,13 +17,11 @@ import pyarrow.types as pt
 
 from tasks.config.sources import JsonlSource
 from tasks.sources import Rows
-from tasks.sources.blocks import Block, Dialect
-from tasks.sources.delimited import Delimited, Opened
+from tasks.sources.delimited import Block, Delimited, Dialect, Opened
 from tasks.sources.hashes import Hashes
-from tasks.sources.nested import column, leaves, names_in, value
 from tasks.sources.rows import Numbered, is_utf8
 from tasks.sources.streams import open_stream, without_bom
-from tasks.sources.values import LISTS, TEXTS, column_of
+from tasks.sources.values import LISTS, TEXTS, column, column_of, leaves, names_in, value
 
 AS_WRITTEN = (*TEXTS, *LISTS, "time", "image", "audio")
 """Types of columns whose strings are kept as they are: Arrow would take some for times."""

@@ -17,12 +17,11 @@ import pyarrow.types as pt
 from tasks.config.sources import ParquetSource
 from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Rows
-from tasks.sources.columns import check_columns
-from tasks.sources.nested import column, leaves
-from tasks.sources.row_hashes import hashes_of_columns
-from tasks.sources.rows import Numbered, texts
+from tasks.sources.features import check_columns
+from tasks.sources.rows import Numbered, hashes_of_columns, texts
 from tasks.sources.streams import check_ratio, reading
 from tasks.sources.table_files import Part, Tables
+from tasks.sources.values import column, leaves
 
 FIXED = re.compile(r"Expected all lists to be of size", re.IGNORECASE)
 BUFFER = 1 << 20

@@ -15,11 +15,9 @@ from tasks.environment.user_code import deciding, files_of, importable, raised_a
 from tasks.errors import Failed
 from tasks.reader.function import imported
 from tasks.sources import Piece, Rows, Source
-from tasks.sources.columns import features_of, read_columns
-from tasks.sources.features import Feature
+from tasks.sources.features import Feature, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
-from tasks.sources.row_hashes import bytes_of, hashes_of
-from tasks.sources.rows import Numbered
+from tasks.sources.rows import Numbered, bytes_of, hashes_of
 from tasks.sources.values import LISTS, NOT_NUMBERS, columns_of
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000

@@ -37,8 +37,7 @@ from tasks.config.sources import SqlSource
 from tasks.environment.secrets import resolve, unreferenced
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source
-from tasks.sources.columns import check_columns, features_of, read_columns
-from tasks.sources.features import Feature
+from tasks.sources.features import Feature, check_columns, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
 from tasks.sources.values import column_of, text_of
 

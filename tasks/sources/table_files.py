@@ -11,8 +11,7 @@ from typing import Any
 from tasks.config.sources.tables import ReferringTables, TableFiles
 from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Piece, Rows, Source
-from tasks.sources.columns import features_of, read_columns
-from tasks.sources.features import Feature
+from tasks.sources.features import Feature, features_of, read_columns
 from tasks.sources.files import Hashes, find
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.rows import Columns

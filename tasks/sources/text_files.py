@@ -13,7 +13,7 @@ from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
 from tasks.sources.features import Feature, in_order
 from tasks.sources.files import groups
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 from tasks.sources.trees import open_tree
 
 STDLIB = "stdlib:"

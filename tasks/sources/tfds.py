@@ -22,14 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.config.sources import TfdsSource
-from tasks.environment.interpreter import PYTHON, environment
+from tasks.environment.process import PYTHON, environment
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source
-from tasks.sources.columns import features_of
-from tasks.sources.features import Feature
+from tasks.sources.features import Feature, features_of
 from tasks.sources.files import Hashes
 from tasks.sources.record_files import RecordFile, decode
-from tasks.sources.row_hashes import bytes_of, hashes_of
+from tasks.sources.rows import bytes_of, hashes_of
 from tasks.sources.tfds_schema import INFO, Prepared, read_json
 
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.-]+))?(?::(?P<version>\d+\.\d+\.\d+))?")

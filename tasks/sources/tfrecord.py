@@ -15,11 +15,10 @@ import numpy as np
 from tasks.config.sources import TfrecordSource
 from tasks.config.sources.columns import shape_of
 from tasks.sources import Rows
-from tasks.sources.columns import check_columns
+from tasks.sources.features import check_columns
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.record_files import HEADER, RecordFile, decode, frames, masked
-from tasks.sources.row_hashes import hashes_of
-from tasks.sources.rows import Numbered
+from tasks.sources.rows import Numbered, hashes_of
 from tasks.sources.streams import compression_of, open_stream, reading, whole
 from tasks.sources.table_files import Part, Tables
 from tasks.sources.values import columns_of

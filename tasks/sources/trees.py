@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
 
-from tasks.sources.archive_listing import archive_above
-from tasks.sources.archives import Archive
+from tasks.sources.archives import Archive, archive_above
 from tasks.sources.files import Hashes
 
 

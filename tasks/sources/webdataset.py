@@ -17,14 +17,12 @@ import pyarrow as pa
 from tasks.config.sources import WebdatasetSource
 from tasks.errors import Failed
 from tasks.sources import Bad, Rows
-from tasks.sources.columns import check_columns
-from tasks.sources.nested import names_in, value
+from tasks.sources.features import check_columns
 from tasks.sources.payloads import Payloads, columns_of_files
-from tasks.sources.row_hashes import bytes_of, hashes_of
-from tasks.sources.streams import Stream, compression_of, open_stream
+from tasks.sources.rows import bytes_of, hashes_of
+from tasks.sources.streams import Member, Stream, compression_of, members, open_stream
 from tasks.sources.table_files import Part, Tables
-from tasks.sources.tars import Member, members
-from tasks.sources.values import NOT_NUMBERS, columns_of
+from tasks.sources.values import NOT_NUMBERS, columns_of, names_in, value
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 """Bytes of a batch, about, and its rows at most."""

@@ -1,4 +1,4 @@
-"""The store: artifacts under the digest of their inputs, published atomically."""
+"""The artifacts of a home by digest: look-up, claims, publication, verification of sizes and hashes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
 from tasks.errors import Damaged, Failed, Refused
-from tasks.store import checks
-from tasks.store.files import canonical, pretty, retried, sync, write
+from tasks.store.files import ABSENT, StatKey, canonical, checksums, pretty, retried, stat_of, sync, write
 from tasks.store.lock import locked
 from tasks.store.staging import Staging
 
@@ -74,7 +74,7 @@ class Claim(Generic[Kind]):
 
     def fault(self, folder: Path) -> tuple[str, str] | None:
         """Return the first damaged file of a fetched copy of this artifact, and its fault; None if all are correct."""
-        return checks.fault(self.store.root, self.kind.kind, self.digest, folder, rehash=True)
+        return fault(self.store.root, self.kind.kind, self.digest, folder, rehash=True)
 
     def take(self, folder: Path) -> Kind:
         """Publish a complete copy that was fetched into the staging."""
@@ -93,7 +93,7 @@ class Claim(Generic[Kind]):
             sync(target.parent)
             sync(target.parent.parent)  # the folder of the kind may be new
             shutil.rmtree(self.staging.root, ignore_errors=True)  # first: a link less changes the files' ctime
-            checks.save_verified(self.store.root, self.kind.kind, self.digest, target, rows)
+            save_verified(self.store.root, self.kind.kind, self.digest, target, rows)
         return self.kind(self.digest, target, self.name)
 
 
@@ -114,9 +114,9 @@ class Store:
             if path.exists():
                 raise self._set_aside(kind.kind, digest, "manifest.json", "is missing")
             return None
-        fault = checks.fault(self.root, kind.kind, digest, path)
-        if fault is not None:
-            raise self._set_aside(kind.kind, digest, *fault)
+        found = fault(self.root, kind.kind, digest, path)
+        if found is not None:
+            raise self._set_aside(kind.kind, digest, *found)
         return kind(digest, path, name)
 
     @contextmanager
@@ -169,7 +169,7 @@ class Store:
 
     def verify(self, path: Path) -> tuple[str, str] | None:
         """Hash every file of a published folder again; return the first damaged file and its fault, or None."""
-        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)
+        return fault(self.root, path.parent.name, path.name, path, rehash=True)
 
     def children_of(self, digest: str) -> list[Artifact]:
         """Return the artifacts made directly from this one."""
@@ -212,3 +212,72 @@ def handle(path: Path) -> Artifact:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read the manifest of a folder."""
     return json.loads(retried(path / "manifest.json", Path.read_bytes))
+
+
+def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) -> tuple[str, str] | None:
+    """Return the first damaged file and its fault, or None. `rehash`: without the cache of verified files.
+
+    Raises `OSError` where a file cannot be read now, which is no fault of the artifact.
+    """
+    try:
+        manifest = json.loads(retried(path / "manifest.json", Path.read_bytes))
+        rows = {row["path"]: row for row in manifest["files"]}
+        if manifest["digest"] != digest or manifest["kind"] != kind:
+            return ("manifest.json", f"belongs to {manifest['kind']}/{manifest['digest'][:12]}")
+    except (ValueError, KeyError, TypeError, *ABSENT) as error:
+        return "manifest.json", f"cannot be read ({type(error).__name__})"
+    verified = _load(root, kind, digest)
+    digest_of_manifest = _manifest_mark(manifest)
+    if (
+        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest
+        or verified.get("manifest.json", digest_of_manifest) != digest_of_manifest
+    ):
+        return "manifest.json", "has been changed"
+    verified = {} if rehash else verified
+    stat_keys: dict[str, StatKey] = {}
+    for name, row in rows.items():
+        try:
+            stat_keys[name] = retried(path / name, stat_of)
+        except ABSENT:
+            return name, "is missing"
+        if stat_keys[name][0] != row["bytes"]:
+            return name, f"has {stat_keys[name][0]} bytes instead of {row['bytes']}"
+    unverified = [name for name in rows if verified.get(name) != stat_keys[name]]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for name, actual in zip(
+            unverified, pool.map(lambda name: retried(path / name, checksums), unverified), strict=True
+        ):
+            if actual.sha256 != rows[name]["sha256"]:
+                return (name, f"has sha256 {actual.sha256[:12]}… instead of {rows[name]['sha256'][:12]}…")
+    if unverified:
+        _save(root, kind, digest, {**stat_keys, "manifest.json": digest_of_manifest})
+    return None
+
+
+def save_verified(root: Path, kind: str, digest: str, path: Path, rows: list[dict[str, Any]]) -> None:
+    """Cache that the files of an artifact, which has just been published, are verified."""
+    stat_keys = {row["path"]: stat_of(path / row["path"]) for row in rows}
+    mark = _manifest_mark(json.loads((path / "manifest.json").read_bytes()))
+    _save(root, kind, digest, {**stat_keys, "manifest.json": mark})
+
+
+def _save(root: Path, kind: str, digest: str, verified: dict[str, Any]) -> None:
+    """Write the cache; where that fails, the files are hashed again next time."""
+    with suppress(OSError):
+        write(_cache_file(root, kind, digest), pretty(verified))
+
+
+def _manifest_mark(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest, which has no row of its own."""
+    return hashlib.sha256(canonical(manifest)).hexdigest()
+
+
+def _load(root: Path, kind: str, digest: str) -> dict[str, Any]:
+    try:
+        return json.loads(_cache_file(root, kind, digest).read_bytes())
+    except (OSError, ValueError):
+        return {}
+
+
+def _cache_file(root: Path, kind: str, digest: str) -> Path:
+    return root / ".verified" / kind / f"{digest}.json"

@@ -10,11 +10,11 @@ from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
 
 from tasks.config.notify import NotifyConfig
-from tasks.display import terminal
 from tasks.environment.secrets import Missing, resolve
-from tasks.pages.description import links
-from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
+from tasks.view import terminal
+from tasks.view.facts import Facts
+from tasks.view.summary import links
 
 TIMEOUT = 10.0
 """Time-out of a receiver in seconds."""

@@ -25,11 +25,11 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from tasks.artifacts import Artifact
-from tasks.display import seeds, terminal
-from tasks.display.words import describe
 from tasks.runs.runs import Run
 from tasks.search.table import Table
 from tasks.training.seeds import choice_of
+from tasks.view import seeds, terminal
+from tasks.view.words import describe
 
 Report = Callable[[int, int, str, dict[str, Any]], None]
 

@@ -1,4 +1,9 @@
-"""One MLflow run per run, identified by its tag on every attempt."""
+"""MLflow runs: what is logged of a run, its parents, tags and metrics.
+
+MLflow has a section of charts for each prefix of a name. It gets each metric of each split, the interval of the primary
+metric, of several seeds the scores of each and their means with intervals, and size, primary metric, its loss and
+latency of each variant. A name has the same unit in every run.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +29,10 @@ from mlflow.tracking import MlflowClient
 from tasks.artifacts import Artifact
 from tasks.environment.database_templates import copy_template, keep_template
 from tasks.errors import Failed
-from tasks.pages.description import MODE, PAGE
-from tasks.runs.history import short
 from tasks.runs.journal import Point
-from tasks.runs.provenance import git_commit
+from tasks.runs.provenance import git_commit, short
 from tasks.runs.runs import Run
+from tasks.view.summary import MODE, PAGE
 
 REFUSED = re.compile(r"[^/\w.\- :]")
 """Signs that MLflow takes in no name."""

@@ -1,4 +1,4 @@
-"""From the journal to MLflow, in a thread of the parent: in batches, late if it must be, never in the way.
+"""The journal's way to MLflow: in batches, later where the server is away.
 
 Everything that tracking does for a run is queued here. What fails is tried again, and once more at the end; a
 run is neither slowed nor stopped by it, and the journal keeps what could not be sent for the next attempt.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -16,17 +17,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact
-from tasks.display import terminal
-from tasks.errors import Failed
+from tasks.errors import Failed, of_the_machine
 from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 from tasks.tracking import tracked
-from tasks.tracking.outage import machine_error, reason
+from tasks.view import terminal
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
+
+
+MAX_LENGTH = 160
+"""Characters of an unknown error, at most."""
+
+
+def reason(error: BaseException) -> str:
+    """Return the cause of an error, such as `connection refused`, without addresses, retries and object names."""
+    if (error_of_machine := of_the_machine(error)) is not None:
+        return str(error_of_machine.strerror).lower()
+    text = " ".join(str(error).partition("(Background on this error")[0].split()) or type(error).__name__
+    if errors := re.findall(r"\[Errno -?\d+\] ([A-Z][\w ]+)", text):
+        return str(errors[-1]).lower()
+    if re.search(r"timed? ?out", text, re.IGNORECASE):
+        return "no answer in time"
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
+
+
+def machine_error(uri: str, error: BaseException) -> OSError | None:
+    """Return the error of this machine that caused a tracking error; None if a server reported it."""
+    served = uri.startswith("http") and not isinstance(error, OSError)
+    return None if served else of_the_machine(error)
+
 
 EVERY = 2.0
 LATE = 15.0

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.errors import Failed
-from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.engines import Arrays, Batches, Engine
-from tasks.training.goodput import Goodput
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
-from tasks.training.primary import Primary, evaluated
-from tasks.training.speed import Speed
+from tasks.training.primary import BestWeights, Primary, evaluated
+from tasks.training.speed import Goodput, Speed
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Journal

@@ -1,4 +1,6 @@
-"""How fast each part of the input could be alone, and the model's step, for `millrace doctor --input`.
+"""What this machine can do: its device's repeatability, and the ceilings of its speed.
+
+`millrace doctor --accelerator` has each in a process of its own, as an attempt that goes on would be.
 
 In training, a thread reads batches while the devices compute: the slowest part sets the pace. Source and transform run
 once, before it, and are compared with each other.
@@ -18,13 +20,16 @@ import numpy as np
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.augment import AugmentConfig
-from tasks.config.compose import Config
+from tasks.config.snapshot import SnapshotConfig
+from tasks.config.sources import SourceConfig
 from tasks.config.strategy import OneDevice
-from tasks.config.train import TrainConfig
+from tasks.config.train import Precision, TrainConfig
+from tasks.environment import hardware
 from tasks.feed import open_snapshot
 from tasks.feed.augment import Augmenter
 from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
+from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
 from tasks.sources import open_source
 from tasks.training import engines
@@ -34,6 +39,63 @@ from tasks.training.plan import make_plan
 if TYPE_CHECKING:
     from tasks.feed.snapshot_reader import SnapshotReader
     from tasks.processes.workbench import Workbench
+
+
+WARM, CHECK_STEPS, BATCH, SIDE, CLASSES = 4, 24, 64, 32, 10
+"""Steps before the timed ones, timed steps, examples of a step, pixels of their sides, and classes."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training of the check."""
+
+    device: str
+    """The type of the GPU; `CPU` without one."""
+    weights_sha256: str
+    step_ms: float
+    """Milliseconds of a step, the median."""
+    loss: float
+    """Of the last step."""
+
+
+def train(bench: Workbench, precision: Precision) -> Trained:
+    """Train a convolutional network with dropout on random images, from a seed, by the step of every training."""
+    import keras
+
+    from tasks.config.optimizer import Adam
+    from tasks.models.keras_file import weights_sha256
+    from tasks.training.engines.tensorflow.engine import POLICY, policy
+    from tasks.training.engines.tensorflow.objectives import Classification
+    from tasks.training.engines.tensorflow.optimizers import make_optimizer
+    from tasks.training.engines.tensorflow.self_test import specs
+    from tasks.training.engines.tensorflow.step import Step
+    from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+
+    hardware.prepare()
+    keras.utils.set_random_seed(1)
+    layers, images = keras.layers, keras.Input((SIDE, SIDE, 3), name="image")
+    with policy(POLICY[precision]):
+        x = images
+        for filters in (32, 64):
+            x = layers.MaxPooling2D()(layers.Conv2D(filters, 3, padding="same", activation="relu")(x))
+        x = layers.Dropout(0.2, seed=1)(layers.Dense(128, "relu")(layers.Flatten()(x)))
+        model = keras.Model(images, layers.Dense(CLASSES, dtype="float32")(x))
+    step = Step(model, make_optimizer(Adam(), model.trainable_variables, precision), Classification("cross_entropy"))
+    random = np.random.default_rng(1)
+    batch: dict[str, np.ndarray[Any, Any]] = {
+        "image": random.normal(size=(1, BATCH, SIDE, SIDE, 3)).astype(np.float32),
+        "label": random.integers(0, CLASSES, (1, BATCH)),
+        "weight": np.ones((1, BATCH), np.float32),
+    }
+    run, rates, seconds = OneDeviceStrategy().prepare(step, specs(batch, 1)), np.full(1, 1e-3, np.float32), []
+    for _ in range(WARM + CHECK_STEPS):
+        begun = time.perf_counter()
+        sums = run(batch, rates)
+        seconds.append(time.perf_counter() - begun)
+    loss = float(sums["loss"][0] / sums["weight"][0])
+    device = str(hardware.layout().get("accelerators", "CPU"))
+    return Trained(device, weights_sha256(model), 1e3 * float(np.median(seconds[WARM:])), loss)
+
 
 SECONDS = 1.0
 """Time for which a part is measured, at least one call."""
@@ -60,24 +122,34 @@ class Ceiling:
     """What makes it faster, where that was measured or is certain."""
 
 
-def measure(bench: Workbench, config: Config, records: Records, snapshot: Snapshot, memory: Path) -> list[Ceiling]:
+def measure(
+    bench: Workbench,
+    source: SourceConfig,
+    layout: SnapshotConfig,
+    model: ModelConfig,
+    config: TrainConfig,
+    seed: int,
+    records: Records,
+    snapshot: Snapshot,
+    memory: Path,
+) -> list[Ceiling]:
     """Return the ceilings of a preset, in the order of the data's way.
 
     Args:
         memory: a folder for a cache of the content hashes of the source.
     """
-    train = _on_one_device(config.train)
+    train = _on_one_device(config)
     reader = open_snapshot(snapshot.path)
-    batches = _batches(reader, train, config.seed, train.order)
-    other = _batches(reader, train, config.seed, "blocks" if train.order == "shuffled" else "shuffled")
+    batches = _batches(reader, train, seed, train.order)
+    other = _batches(reader, train, seed, "blocks" if train.order == "shuffled" else "shuffled")
     return [
-        _source(config, memory, bench.threads),
-        _transform(config, records, snapshot),
+        _source(source, memory, bench.threads),
+        _transform(layout, records, snapshot),
         _read(batches, other, train.order),
         _batch(batches),
-        *([_augment(reader, batches, train.augment, config.seed)] if train.augment else []),
+        *([_augment(reader, batches, train.augment, seed)] if train.augment else []),
         _transfer(batches),
-        _step(reader, config, train, batches.share),
+        _step(reader, model, train, seed, batches.share),
     ]
 
 
@@ -111,8 +183,8 @@ def rate_of(begin: Callable[[], Iterator[int]]) -> float:
     return rate(lambda _: next(counts))
 
 
-def _source(config: Config, memory: Path, threads: int) -> Ceiling:
-    source = open_source(config.source, memory)
+def _source(config: SourceConfig, memory: Path, threads: int) -> Ceiling:
+    source = open_source(config, memory)
     source.fingerprint()
     pieces = source.pieces()
     found = rate_of(lambda: (len(rows.keys) for piece in pieces for rows in source.read(piece)))
@@ -121,9 +193,9 @@ def _source(config: Config, memory: Path, threads: int) -> Ceiling:
     return Ceiling("source", found, "rows of the source, read by one process", several if len(pieces) > 1 else alone)
 
 
-def _transform(config: Config, records: Records, snapshot: Snapshot) -> Ceiling:
+def _transform(layout: SnapshotConfig, records: Records, snapshot: Snapshot) -> Ceiling:
     reader = RecordsReader(records.path)
-    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, config.snapshot))
+    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, layout))
     advice = "it is shared by the threads of the machine (resources.threads), and done once"
     return Ceiling("transform", found, "records, decoded and transformed by one thread", advice)
 
@@ -194,10 +266,10 @@ def _transfer(batches: BatchReader) -> Ceiling:
     return Ceiling("transfer", ours, f"batches to tensors on {device.rpartition('device:')[2]}", advice)
 
 
-def _step(reader: SnapshotReader, config: Config, train: TrainConfig, batch_size: int) -> Ceiling:
+def _step(reader: SnapshotReader, model: ModelConfig, train: TrainConfig, seed: int, batch_size: int) -> Ceiling:
     """Measure steps of the real engine; its waits for input are not counted."""
     plan = make_plan(train, reader.counts["train"], ())
-    engine = engines.build(train, config.model, reader, plan, config.seed, Cluster(0, ("127.0.0.1:0",)))
+    engine = engines.build(train, model, reader, plan, seed, Cluster(0, ("127.0.0.1:0",)))
     try:
         engine.seek(0)
         step, examples, seconds, calls = 0, 0, 0.0, 0
@@ -213,4 +285,4 @@ def _step(reader: SnapshotReader, config: Config, train: TrainConfig, batch_size
     finally:
         engine.close()
     advice = "the input is no limit: a faster device, or a smaller model, is"
-    return Ceiling("step", examples / seconds, f"steps of the model, {config.model.kind}, on one device", advice)
+    return Ceiling("step", examples / seconds, f"steps of the model, {model.kind}, on one device", advice)

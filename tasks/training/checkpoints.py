@@ -23,10 +23,9 @@ from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
-from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Arrays, Engine
-from tasks.training.meter import Meter
-from tasks.training.spikes import CALMER, FIELD, Spike
+from tasks.training.meter import CALMER, FIELD, Meter, Spike
+from tasks.training.primary import BestWeights
 
 log = logging.getLogger(__name__)
 

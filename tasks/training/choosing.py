@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+
 STATE = "state/"
 """Files of a training, which a chosen model does not have."""
 

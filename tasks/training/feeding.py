@@ -1,14 +1,15 @@
-"""Batches for the engine's calls, prefetched by a thread while the devices compute."""
+"""The batches of a training's steps, and the names of their examples for an error."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tasks.artifacts import Snapshot
 from tasks.config.augment import AugmentConfig
 from tasks.feed.augment import Augmenter
 from tasks.feed.snapshot_reader import SnapshotReader
@@ -109,3 +110,25 @@ class Feed:
                 step = until
         except BaseException as error:
             target_queue.put(error)
+
+
+MOST = 4
+"""Examples that are named."""
+
+
+def names_of(examples: Snapshot, snapshot: SnapshotReader, plan: Plan, seed: int) -> Callable[[int], str]:
+    """Return a function that names the examples of a step: by key, or by row where the records are not in the store."""
+
+    def names(step: int) -> str:
+        reader = snapshot.reader("train", plan.batch_size, seed=seed, epochs=plan.epochs, order=plan.order)
+        fed, weights = reader.rows(step, step + 1)
+        rows = fed[weights > 0].tolist()
+        records = examples.path.parents[1] / "records" / dict(examples.manifest["parents"]).get("records", "")
+        if (records / "manifest.json").exists():
+            named = snapshot.keys("train", rows[:MOST], records)
+        else:
+            named = [f"row {row}" for row in rows[:MOST]]
+        rest = len(rows) - len(named)
+        return ", ".join(named) + (f" and {rest} more" if rest else "")
+
+    return names

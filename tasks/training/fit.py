@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
@@ -19,26 +19,22 @@ from tasks.models import ModelConfig
 from tasks.training import engines
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
-from tasks.training.best_weights import BestWeights
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays, Engine
-from tasks.training.fed import names_of
-from tasks.training.goodput import Goodput
+from tasks.training.feeding import names_of
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.memory import explained, micro_batches
-from tasks.training.meter import Meter
+from tasks.training.meter import Meter, Spikes
 from tasks.training.plan import Plan, make_plan
-from tasks.training.primary import Judged, Primary, evaluated
+from tasks.training.primary import BestWeights, Judged, Primary, evaluated
 from tasks.training.probing import check_repeatable
-from tasks.training.ranks import Ranks
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import Samples
 from tasks.training.sidecar import Sidecar
-from tasks.training.speed import Speed
-from tasks.training.spikes import Spikes
+from tasks.training.speed import Goodput, Ranks, Speed
 from tasks.training.starting import begin, usage_before
 
 if TYPE_CHECKING:
@@ -60,11 +56,14 @@ def fit(
     start: Model | None = None,
     records: Records | None = None,
     evaluation: EvaluateConfig | None = None,
+    name: str | None = None,
 ) -> Outcome | None:
     """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
 
     Evaluations decide by the primary metric of `evaluation`, for which records are read; without both by the loss.
     The start has the weights of `train.init`, of `start` where that is a model in the store, or random ones.
+
+    Of one of several trainings of a run, points of the curves are under its `name`.
 
     Of several processes the chief writes and returns the outcome; the others return None.
 
@@ -80,6 +79,8 @@ def fit(
     from tasks.models.layers import count_weights
     from tasks.models.usage import Usage
 
+    if name is not None:
+        bench = replace(bench, journal=bench.journal.of(name))
     snapshot = open_snapshot(examples.path)
     role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
     cluster = Cluster(bench.rank, addresses)
@@ -203,11 +204,6 @@ def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotR
         if not variable.path.endswith("seed_generator_state"):
             variable.assign(values)
     return finished
-
-
-def fit_named(bench: Workbench, name: str, *arguments: Any) -> Outcome | None:
-    """Do one of several trainings of a run: `fit`, with points of the curves under its name."""
-    return fit(replace(bench, journal=bench.journal.of(name)), *arguments)
 
 
 def validation(snapshot: SnapshotReader) -> BatchReader:

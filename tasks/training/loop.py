@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tasks.training.engines import Engine
-from tasks.training.meter import Meter
+from tasks.training.meter import Meter, Spike
 from tasks.training.plan import Plan
-from tasks.training.spikes import Spike
 
 
 class Action(Protocol):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tasks.config.train import TrainConfig
-from tasks.environment import memory
+from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.store.staging import TEMPORARY
 from tasks.training.engines import Engine, OutOfMemory
@@ -91,7 +91,7 @@ def too_large(config: TrainConfig, saw: str, number: int) -> Failed:
 
 def share_of_host(bench: Workbench) -> int:
     """Return the free bytes of a process' host, divided by the processes of the training there."""
-    return memory.available() // bench.hosts.count(bench.hosts[bench.rank])
+    return hardware.available() // bench.hosts.count(bench.hosts[bench.rank])
 
 
 def fitted(bench: Workbench) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.store import lines
+from tasks.store import files
 from tasks.training.engines import Engine
 from tasks.training.meter import Meter
 
@@ -78,17 +78,17 @@ class Samples:
 
     def sync(self) -> None:
         """Bring what is written to the disk."""
-        lines.sync(self.file)
+        files.sync_lines(self.file)
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         if engine.samples is None or step in self._written:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        lines.append(self.file, {"step": step, "predictions": PREDICTED[self.task](engine.samples)})
+        files.append(self.file, {"step": step, "predictions": PREDICTED[self.task](engine.samples)})
         self._written.add(step)
 
 
 def read(file: Path) -> list[tuple[int, list[Any]]]:
     """Return steps and predictions in order of steps; the first of a step counts."""
-    rows = [row for row, _ in lines.read(file)]
+    rows = [row for row, _ in files.read(file)]
     return sorted({row["step"]: row["predictions"] for row in reversed(rows)}.items())

@@ -1,4 +1,4 @@
-"""Several trainings of a config, each with a seed of its own, and what was chosen among their models."""
+"""Several trainings of a config, each with a seed of its own, and what is chosen among their models."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact
 from tasks.training import MODEL_LIBRARIES
+
+if TYPE_CHECKING:
+    pass
+
 
 CHOICE_VERSION = 1
 """Incremented when the same models would give another choice, or another average."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +14,71 @@ from numpy.typing import NDArray
 
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
 from tasks.config.train import TrainConfig
+from tasks.environment.user_code import deciding, files_of
 from tasks.errors import Failed, Refused
 from tasks.models import ModelConfig
 from tasks.models.usage import Usage
 from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
-from tasks.training.layer_names import named
-from tasks.training.own_files import FIELD
 
 if TYPE_CHECKING:
     import keras
 
     from tasks.artifacts import Model
+
+
+def named(path: str, pattern: str) -> bool:
+    """Return whether a variable is of a layer that a pattern names, by its path: `block_0/attention/query/kernel`.
+
+    A pattern names a layer by its path, by that of a layer around it, or by the name of one of them alone.
+    """
+    *names, _ = path.split("/")
+    paths = ["/".join(names[:length]) for length in range(1, len(names) + 1)]
+    return any(fnmatchcase(each, pattern) for each in (*paths, *names))
+
+
+FIELD = "train.init"
+
+
+def init_files(config: InitConfig | None) -> list[tuple[str, str]]:
+    """Return the names and content hashes of the files with initial weights, for the digest."""
+    if config is None or config.place is None or not config.is_path:
+        return []
+    path = Path(config.place[1])
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    return [(f"init/{each.relative_to(path.parent).as_posix()}", _sha256(each)) for each in files if each.exists()]
+
+
+def check_init(config: InitConfig | None) -> None:
+    """Raise `Refused` where a file or folder with initial weights is not there."""
+    if config is None or config.place is None or config.may_be_absent:
+        return
+    name, path = config.place
+    if not config.is_path or not Path(path).exists():
+        can_download = "download" in type(config).model_fields
+        rule = f"no such file or folder{', and nothing is downloaded unasked' if can_download else ''}"
+        remedy = f"correct it{f', as in ./folder, or set {FIELD}.download to true' if can_download else ''}"
+        raise Refused(f"{FIELD}.{name}", path, rule, remedy)
+
+
+def loss_files(config: TrainConfig) -> list[tuple[str, str]]:
+    """Return path and SHA-256 of the module of `train.loss`, and of what it imports from its folder; and name and
+    version of the packages that these import.
+
+    Raises:
+        Refused: there is no such module, or it is not Python.
+    """
+    if config.own_loss is None:
+        return []
+    folder = Path(config.folder or ".")
+    files = files_of("train.loss", config.own_loss, folder)
+    return [(f"loss/{name}", value) for name, value in deciding(files, folder)]
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
 
 log = logging.getLogger(__name__)
 

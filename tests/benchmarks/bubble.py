@@ -21,8 +21,8 @@ from tasks.config.schedule import Constant
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.config.train import TrainConfig
 from tasks.models.mlp import MlpModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tests.benchmarks.stepping import synthetic
 
 STAGES, ROUNDS, STEPS = 2, 5, 7
@@ -60,7 +60,7 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
     import keras
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives.classification import Classification
+    from tasks.training.engines.tensorflow.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
     from tasks.training.engines.tensorflow.strategies import make_strategy
@@ -112,17 +112,21 @@ def median_seconds(call: Callable[[], Any]) -> float:
     return statistics.median(taken[2:])
 
 
-def measured(folder: Path, work: str, threads: int, strategy: Any, accumulate: int, micro_batches: int) -> float:
+def measured(
+    folder: Path, function: Callable[..., float], threads: int, strategy: Any, accumulate: int, micro_batches: int
+) -> float:
     """Return seconds of a step in a process with so many threads."""
     with Crew(folder / "logs", threads).gang("bench") as gang:
         arguments = (folder, strategy, accumulate, micro_batches)
         found: float = gang.call(
-            work, None, folder / "journal", arguments, limits=Limits(), on_report=lambda *report: None
+            Work(function, arguments), None, folder / "journal", limits=Limits(), on_report=lambda *report: None
         )
     return found
 
 
 def main() -> None:
+    from tests.benchmarks import bubble  # by the name that compute processes can import
+
     with tempfile.TemporaryDirectory() as name:
         folder = synthetic(Path(name))
         for work in ("sleeping", "computing"):
@@ -136,7 +140,7 @@ def main() -> None:
                 idle, again = [], []
                 for number in range(ROUNDS):
                     order = list(ways) if number % 2 == 0 else list(reversed(ways))
-                    taken = {way: measured(folder, f"tests.benchmarks.bubble:{work}", *ways[way]) for way in order}
+                    taken = {way: measured(folder, getattr(bubble, work), *ways[way]) for way in order}
                     idle.append(1 - taken["serial"] / (STAGES * taken["piped"]))
                     again.append(taken["again"] / taken["serial"])
                 print(

@@ -23,7 +23,7 @@ from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES, classification, language_model, multilabel, ranking, regression, tagging
 from tasks.evaluation.intervals import LEVEL, interval_of
 from tasks.evaluation.metrics import Means, Metric, Score, Share, mean
-from tasks.evaluation.noninferiority import at_most, loss
+from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import change, mcnemar
 from tasks.evaluation.units import Floats, Units
 

@@ -97,7 +97,7 @@ seconds = (rss() - before) / 2**20
 
 BLOCKS = """
 import numpy as np
-from tasks.feed.block_order import permutation_in_blocks
+from tasks.feed.orders import permutation_in_blocks
 seconds = []
 for step in range(9):
     begun = time.perf_counter()

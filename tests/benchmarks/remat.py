@@ -21,7 +21,7 @@ from tasks.processes import threads
 from tasks.training.engines.tensorflow.memory import gradients, peak
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
-from tasks.training.engines.tensorflow.rematerialised_step import RematerialisedStep
+from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
 from tasks.training.engines.tensorflow.step import Step
 
 LABEL = {"dtype": "int64", "shape": [], "classes": ["even", "odd"]}

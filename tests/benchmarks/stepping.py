@@ -31,12 +31,11 @@ from tasks.processes import threads
 from tasks.training import engines
 from tasks.training.actions import Guard, Log, Progress
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
-from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
 from tasks.training.loop import train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
-from tasks.training.speed import Speed
+from tasks.training.speed import Goodput, Speed
 from tests.benchmarks.pairs import compare
 
 CALL, ROWS = 20, 2000
@@ -176,8 +175,8 @@ def checkpoint(engine: TensorFlowEngine) -> None:
     """The price of a checkpoint: state, bytes, checksums, disk."""
     from tasks.store.files import checksums
     from tasks.store.staging import Staging
-    from tasks.training.best_weights import BestWeights
     from tasks.training.checkpoints import StagedCheckpoints, pack
+    from tasks.training.primary import BestWeights
 
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "staging"

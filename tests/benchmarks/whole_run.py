@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tasks.processes.crew import Crew, Limits
+from tasks.processes.gang import Crew, Limits
 from tasks.processes.threads import available_threads
+from tasks.processes.workbench import Work
 from tests.support.homes import DIGITS, MILLRACE, ROOT, surroundings
 
 ROUNDS = 5
@@ -47,7 +48,7 @@ def answers(logs: Path) -> list[float]:
     for _ in range(ROUNDS + 1):
         started = time.perf_counter()
         with crew.gang("train") as gang:
-            gang.call("builtins:repr", None, logs / "journal", (), limits=Limits(), on_report=print)
+            gang.call(Work(repr), None, logs / "journal", limits=Limits(), on_report=print)
             seconds.append(time.perf_counter() - started)
     return seconds[1:]  # the first waits for the imports
 

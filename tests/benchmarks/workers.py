@@ -21,8 +21,8 @@ from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice
 from tasks.config.train import TrainConfig
 from tasks.models.mlp import MlpModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tests.benchmarks.pairs import compare
 from tests.benchmarks.stepping import synthetic
 
@@ -126,47 +126,50 @@ class Clock:
     def __init__(self, folder: Path) -> None:
         self.folder, self.total = folder, 0.0
 
-    def way(self, work: str, processes: int, *arguments: Any) -> Callable[[], None]:
-        """Return a way of `compare` that runs `work` in a gang of so many processes, with one thread each."""
+    def way(self, function: Callable[..., float], processes: int, *arguments: Any) -> Callable[[], None]:
+        """Return a way of `compare` that runs a function in a gang of so many processes, with one thread each."""
 
         def run() -> None:
             roles = (CHIEF, *[WORKER] * (processes - 1))
             with Crew(self.folder / "logs", 1).gang("bench", roles) as gang:
                 journal = self.folder / "journal"
-                self.total += gang.call(work, None, journal, arguments, limits=Limits(), on_report=lambda *_: None)
+                work = Work(function, arguments)
+                self.total += gang.call(work, None, journal, limits=Limits(), on_report=lambda *_: None)
 
         return run
 
 
-def shares(clock: Clock, work: str, *arguments: Any) -> float:
+def shares(clock: Clock, function: Callable[..., float], *arguments: Any) -> float:
     """Return the median of the shares that five gangs of two workers measure."""
     measured = []
     for _ in range(5):
         before = clock.total
-        clock.way(work, 2, *arguments)()
+        clock.way(function, 2, *arguments)()
         measured.append(clock.total - before)
     return statistics.median(measured)
 
 
 def main() -> None:
+    from tests.benchmarks import workers  # by the name that compute processes can import
+
     with tempfile.TemporaryDirectory() as name:
         snapshot = synthetic(Path(name))
         clock = Clock(Path(name))
-        work, two = "tests.benchmarks.workers", MultiWorker()
+        two = MultiWorker()
         for units in SIZES:
             ways = {
-                "one worker": clock.way(f"{work}:ours", 1, snapshot, units, OneDevice(), CALL, True),
-                "two workers": clock.way(f"{work}:ours", 2, snapshot, units, two, CALL, True),
-                "two workers, gradients not added up": clock.way(f"{work}:ours", 2, snapshot, units, two, CALL, False),
-                "bare loop, two workers": clock.way(f"{work}:bare", 2, snapshot, units),
+                "one worker": clock.way(workers.ours, 1, snapshot, units, OneDevice(), CALL, True),
+                "two workers": clock.way(workers.ours, 2, snapshot, units, two, CALL, True),
+                "two workers, gradients not added up": clock.way(workers.ours, 2, snapshot, units, two, CALL, False),
+                "bare loop, two workers": clock.way(workers.bare, 2, snapshot, units),
             }
-            share = shares(clock, f"{work}:shares_of", snapshot, units)
+            share = shares(clock, workers.shares_of, snapshot, units)
             print(f"\n{units} units: {share:.0%} of a step of two workers is adding up the gradients")
             title = f"a step of {BATCH} examples, {units} units, a core for each process"
             compare(title, ways, rounds=5, clock=lambda: clock.total)
         ways = {
-            "mirrored, a step in a call": clock.way(f"{work}:ours", 1, snapshot, 128, Mirrored(), 1, True),
-            f"mirrored, {CALL} steps in a call": clock.way(f"{work}:ours", 1, snapshot, 128, Mirrored(), CALL, True),
+            "mirrored, a step in a call": clock.way(workers.ours, 1, snapshot, 128, Mirrored(), 1, True),
+            f"mirrored, {CALL} steps in a call": clock.way(workers.ours, 1, snapshot, 128, Mirrored(), CALL, True),
         }
         compare("two logical devices of one core, 128 units", ways, rounds=5, clock=lambda: clock.total)
 

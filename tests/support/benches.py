@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from tasks.artifacts import Artifact
-from tasks.processes.workbench import Outcome, Workbench
+from tasks.artifacts import Artifact, Outcome
+from tasks.processes.workbench import Workbench
 from tasks.sources import Bad, Piece, Rows, Source
 from tasks.sources.features import Feature
 from tasks.store.files import pretty

@@ -6,8 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.artifacts import Model, Records, Snapshot
-from tasks.processes.workbench import Outcome
+from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tests.support.benches import published, workbench
 from tests.support.homes import CommandHome, kept_home
 
@@ -16,7 +15,7 @@ from tests.support.homes import CommandHome, kept_home
 class Digits:
     """The artifacts, which are not to be changed."""
 
-    conversion: Records
+    records: Records
     snapshot: Snapshot
     model: Model
 

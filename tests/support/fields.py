@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tasks.config import schema, stored
+from tasks.config import compose, schema, stored
 from tasks.config.base import Section
 from tasks.config.task import TASKS
 
-NO_PRESET_HAS = (schema, stored)
-"""Modules with sections that the config does not import: of files that a preset names, and of models in the store."""
+IMPORTED = (compose, schema, stored)
+"""With these all sections are there."""
 
 
 def fields() -> Iterator[str]:

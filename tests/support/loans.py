@@ -68,7 +68,7 @@ class Loans(Source):
 class Made:
     """Records, snapshot and a model that was fitted for a second."""
 
-    conversion: Records
+    records: Records
     snapshot: Snapshot
     model: Model
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from tasks.artifacts import Artifact
 from tasks.config.compose import Config
-from tasks.pages import run_page
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
 from tasks.store.store import digest_of
+from tasks.view import run_page
 
 
 def page_of(root: Path, config: Config, **made: Artifact) -> str:

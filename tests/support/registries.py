@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +16,7 @@ from tasks.config.load import load
 from tasks.evaluation.gates import Beside, Champion
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.paired import Change
+from tasks.processes.workbench import Work
 from tasks.registry import registry
 from tasks.runner import releasing
 from tasks.runs.audit import Audit, Decision
@@ -55,9 +55,8 @@ class AtPromote:
     def decision_on(self, export: str) -> Decision | None:
         return None
 
-    def work(self, stage: str, work: str, staging: None, arguments: tuple[Any, ...]) -> Any:
-        module, function = work.split(":")
-        return getattr(import_module(module), function)(self.workbench, *arguments)
+    def work(self, stage: str, work: Work[Any], staging: None) -> Any:
+        return work.function(self.workbench, *work.arguments)
 
 
 class RegistryHome:

@@ -17,17 +17,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.artifacts import Outcome
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.transform import TransformConfig
 from tasks.exporting import saved_model
 from tasks.exporting.preprocess import in_graph
 from tasks.models.mlp import MlpModel
-from tasks.processes.workbench import Outcome, Workbench
+from tasks.processes.workbench import Workbench
 from tasks.reader import Reader, cast
 from tasks.snapshots import table
 from tasks.snapshots.transforms import Fitted
 from tasks.sources.features import Feature
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 from tasks.store.staging import Staging
 
 FOLDER = Path()

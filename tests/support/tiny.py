@@ -14,7 +14,7 @@ from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.models.mlp import MlpModel
 from tasks.processes.workbench import Workbench
-from tasks.sources.row_hashes import hashes_of
+from tasks.sources.rows import hashes_of
 from tasks.training.ledger import LEDGER
 
 STEPS = 7
@@ -39,7 +39,7 @@ def write_hashes(bench: Workbench, split: str, count: int) -> None:
 
 
 def write_snapshot(bench: Workbench) -> Outcome:
-    """Ten training images of two classes, in the layout of contract 7."""
+    """Ten training images of two classes, in the layout of docs/contracts.md."""
     random = np.random.default_rng(1)
     counts = {"train": 10, "validation": 5, "test": 5}
     for split, count in counts.items():

@@ -18,16 +18,15 @@ from tasks.errors import Lost, Stopped
 from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, Log, Progress, Save
-from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays, Batches, Compute
-from tasks.training.goodput import Goodput
 from tasks.training.group import Alone
 from tasks.training.ledger import LEDGER, hash_of
 from tasks.training.loop import train
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
-from tasks.training.speed import Speed
+from tasks.training.primary import BestWeights
+from tasks.training.speed import Goodput, Speed
 
 EXAMPLES, STEPS = 10, 12
 CONFIG = TrainConfig(

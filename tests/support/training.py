@@ -16,9 +16,11 @@ from tasks.config.optimizer import AdamW
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import CheckpointConfig
 from tasks.models.mlp import MlpModel
-from tasks.processes.crew import Crew, Limits
-from tasks.processes.workbench import Workbench
+from tasks.processes.gang import Crew, Limits
+from tasks.processes.workbench import Work, Workbench
 from tasks.training.checkpoints import STATE, unpack
+from tasks.training.fit import fit
+from tasks.training.work import test_strategy
 from tests.support.tiny import CONFIG
 
 PLAIN = MlpModel(units=(8, 8))
@@ -67,10 +69,9 @@ class Training:
                     at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
 
             outcome: Outcome = gang.call(
-                "tasks.training.fit:fit",
+                Work(fit, (self.snapshot, model, config, 5)),
                 self.bench.staging,
                 journal,
-                (self.snapshot, model, config, 5),
                 limits=Limits("resources.timeout", 120, silence=silence),
                 on_report=on_report,
                 say=self.said.append,
@@ -140,13 +141,16 @@ LONG = {
 }
 
 
-WORK = "tasks.training.engines.tensorflow.self_test:run"
-
-
-def verdict(folder: Path, strategy: Any, precision: Any, work: str = WORK) -> dict[str, float]:
+def verdict(
+    folder: Path, strategy: Any, precision: Any, function: Callable[..., Any] = test_strategy
+) -> dict[str, float]:
     roles = strategy.roles
     with Crew(folder, 1).gang("test", roles) as gang:
         found: dict[str, float] = gang.call(
-            work, None, folder / "journal", (strategy, precision), limits=Limits(), on_report=lambda *report: None
+            Work(function, (strategy, precision)),
+            None,
+            folder / "journal",
+            limits=Limits(),
+            on_report=lambda *report: None,
         )
     return found

@@ -31,7 +31,7 @@ COMMANDS = ("run", "worker", "init", "predict", "show", "list", "why", "diff", "
 LATER = (
     *("flows.__main__", "flows.commands", "graphviz", "pygments.formatters.html", "scipy.ndimage", "scipy.stats"),
     *("tasks.snapshots", "tasks.sources.sklearn", "tasks.evaluation.judging", "tasks.exporting.prediction"),
-    *("tasks.compression.int8_dynamic", "tasks.pages.results", "tasks.registry.comparison", "tasks.registry.registry"),
+    *("tasks.compression.int8_dynamic", "tasks.view.results", "tasks.registry.comparison", "tasks.registry.registry"),
     *("flows.prefect_process", "prefect.flow_engine", "prefect.deployments.runner", "prefect.cli.deploy"),
 )
 """What a run imports when it comes to it, as far as most do."""

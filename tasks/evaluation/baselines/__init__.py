@@ -12,14 +12,14 @@ from importlib import import_module
 from pathlib import Path
 
 from tasks.config.task import TASKS
-from tasks.evaluation.baselines.learned import Learned
+from tasks.evaluation.baselines.kind import Learned
 from tasks.evaluation.splits import TRAIN, SnapshotSplit
 from tasks.sources.features import of_role
 
 KINDS = {
     ("number", "category", "time"): "tables:Tables",
-    ("image",): "images:Images",
-    ("audio",): "sounds:Sounds",
+    ("image",): "arrays:Images",
+    ("audio",): "arrays:Sounds",
     ("text", "words"): "texts:Texts",
 }
 """The class of each kind of data, by the kinds of the inputs that it reads; the first one with such inputs is used."""
@@ -38,7 +38,7 @@ def learned(task: str, snapshot: Path, records: Path) -> Learned | None:
         from tasks.evaluation.baselines.tags import Tags
 
         return Tags.of(train)
-    from tasks.evaluation.baselines.estimated import Estimated
+    from tasks.evaluation.baselines.kind import Estimated
 
     inputs = of_role(train.raw, "input")
     for kinds, where in KINDS.items():

@@ -16,7 +16,7 @@ from scipy.special import logit
 
 from tasks.config.task import UNTAGGED
 from tasks.evaluation import bigrams
-from tasks.evaluation.baselines.heads import SMALLEST
+from tasks.evaluation.baselines.kind import SMALLEST
 from tasks.evaluation.judging import Judge
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.units import Floats

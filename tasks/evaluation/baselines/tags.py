@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from tasks.config.task import WEIGHT
-from tasks.evaluation.baselines.kind import evenly
-from tasks.evaluation.baselines.learned import Learned
+from tasks.evaluation.baselines.kind import Learned, evenly
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.snapshots.tags import columns_of, padded_tags
 from tasks.sources.features import of_role

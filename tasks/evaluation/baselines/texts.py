@@ -1,11 +1,10 @@
-"""Texts: frequencies of words and of pieces of words (TF-IDF: Spärck Jones, Journal of Documentation 28, 1972), and a
-linear model."""
+"""Baselines of texts: frequencies of words and of their pieces (TF-IDF), and a bigram model of bytes."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tasks.evaluation.baselines import linear
+from tasks.evaluation.baselines import arrays
 from tasks.evaluation.baselines.kind import Kind, Rows
 from tasks.evaluation.splits import SnapshotSplit
 
@@ -56,8 +55,8 @@ class Texts(Kind):
 
     def classifier(self, iterations: int) -> Any:
         """Return logistic regression."""
-        return linear.classifier(iterations, PENALTY)
+        return arrays.classifier(iterations, PENALTY)
 
     def regressor(self, iterations: int) -> Any:
         """Return ridge regression."""
-        return linear.regressor(iterations, PENALTY)
+        return arrays.regressor(iterations, PENALTY)

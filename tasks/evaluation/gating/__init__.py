@@ -15,7 +15,7 @@ from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.metrics import Metric
-from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.multiple_testing import Test
 from tasks.evaluation.own_metrics import MEAN
 from tasks.evaluation.units import Floats, Units
 

@@ -6,7 +6,7 @@ from tasks.config.gates import MEASURES, AbsoluteGate
 from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.gating import Subject
-from tasks.evaluation.noninferiority import Test, at_most
+from tasks.evaluation.multiple_testing import Test, at_most
 
 
 def find(gate: AbsoluteGate, subject: Subject) -> list[Verdict | Test]:

@@ -7,7 +7,7 @@ from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.gating import Subject
 from tasks.evaluation.judging import limit
-from tasks.evaluation.noninferiority import Test, loss
+from tasks.evaluation.multiple_testing import Test, loss
 
 GZIP = "gzip_bytes"
 WORDS = {"bytes": "the float file's bytes", GZIP: "the float file's bytes after gzip", "peak_bytes": "its memory"}

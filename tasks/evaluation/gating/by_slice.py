@@ -6,7 +6,7 @@ from tasks.config.gates import SlicesGate
 from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.gating import Subject
-from tasks.evaluation.noninferiority import Test, loss
+from tasks.evaluation.multiple_testing import Test, loss
 from tasks.evaluation.units import at
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Verdict
 from tasks.evaluation.intervals import LEVEL
-from tasks.evaluation.multiple_testing import holm
-from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.multiple_testing import Test, holm
 
 ERROR = 1 - LEVEL
 """Probability that a stage passes a metric that is at its limit (of all its gates together)."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.records import NearHandling
+from tasks.records.duplicates import Mask, neighbours, parts
 from tasks.records.merging import Runs
 from tasks.records.near import SIGNATURE, Compared
-from tasks.records.parts import Mask, neighbours, parts
 from tasks.records.sorting import CONTENT, ROW, hash_of, one_chunk
 from tasks.sources.features import KEY, Feature, of_role
 

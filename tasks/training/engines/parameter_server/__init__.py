@@ -37,6 +37,6 @@ def scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, se
 
 def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
     """Serve as a worker or a server until this process is killed, or `stopping`."""
-    from tasks.training.engines.parameter_server import serving
+    from tasks.training.engines.parameter_server import engine
 
-    serving.serve(config, cluster, stopping)
+    engine.serve(config, cluster, stopping)

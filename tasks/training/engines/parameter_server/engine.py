@@ -1,8 +1,10 @@
-"""The engine of the chief: schedules steps on workers, counts them, and measures their staleness."""
+"""Asynchronous training: the processes by TensorFlow's names, and the engine of the chief."""
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,27 +14,75 @@ import tensorflow as tf
 
 from tasks.config.strategy import ParameterServer
 from tasks.config.train import TrainConfig
-from tasks.environment import accelerators
+from tasks.environment import hardware
+from tasks.errors import Stopped
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
-from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
-from tasks.training.engines.tensorflow.adapting import adapt
-from tasks.training.engines.tensorflow.added_losses import refuse
-from tasks.training.engines.tensorflow.checks import check_layers
-from tasks.training.engines.tensorflow.engine import POLICY, policy
+from tasks.training.engines.tensorflow.engine import POLICY, check_layers, policy
+from tasks.training.engines.tensorflow.losses import refuse
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
 from tasks.training.engines.tensorflow.scoring import first, numbered, tensors, whole
-from tasks.training.engines.tensorflow.seeds import SHIFT
-from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step, trimmed
+from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
+from tasks.training.engines.tensorflow.weights import adapt
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Group
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
+
+CONCURRENT = 8
+"""Operations that a worker or server runs at the same time: requests of several others wait for one another."""
+
+
+_running: list[tf.distribute.Server] = []
+"""The server of this process."""
+
+
+def jobs(strategy: ParameterServer, cluster: Cluster) -> dict[str, list[str]]:
+    """Return the addresses by job, in the order of the ranks: the chief, the workers, the servers."""
+    first_server = 1 + strategy.workers
+    addresses = list(cluster.addresses)
+    return {"chief": addresses[:1], "worker": addresses[1:first_server], "ps": addresses[first_server:]}
+
+
+def connect(strategy: ParameterServer, cluster: Cluster) -> tf.distribute.ParameterServerStrategy:
+    """Connect the chief to all workers and servers."""
+    use_grpc()
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(jobs(strategy, cluster)), rpc_layer="grpc", task_type="chief", task_id=0
+    )
+    return tf.distribute.ParameterServerStrategy(resolver)
+
+
+def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
+    """Run TensorFlow's server of a worker or of a parameter server, until this process is killed.
+
+    Raises:
+        Stopped: a signal came. The server goes on: the chief saves what it holds.
+    """
+    use_grpc()
+    assert isinstance(config.strategy, ParameterServer)
+    workers = config.strategy.workers
+    job, index = ("worker", cluster.rank - 1) if cluster.rank <= workers else ("ps", cluster.rank - 1 - workers)
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=tf.config.threading.get_intra_op_parallelism_threads(),
+        inter_op_parallelism_threads=CONCURRENT,
+    )
+    spec = tf.train.ClusterSpec(jobs(config.strategy, cluster))
+    _running.append(tf.distribute.Server(spec, job_name=job, task_index=index, protocol="grpc", config=options))
+    while not (number := stopping()):
+        time.sleep(0.1)
+    raise Stopped(number)
+
+
+def use_grpc() -> None:
+    """Let a call to a process that was lost fail at once instead of waiting for it."""
+    os.environ["GRPC_FAIL_FAST"] = "use_caller"
+
 
 STALENESS = "staleness"
 
@@ -82,7 +132,7 @@ class ParameterServerEngine:
         assert step.shards is not None
         self.group: Group = Alone()
         self.activations, self.divisible = 0, False
-        self.layout: dict[str, Any] = accelerators.layout()  # its result is not repeatable in any case
+        self.layout: dict[str, Any] = hardware.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
         self.feed, self.position = feed, 0
         self.loss, self.scales_loss = step.objective.loss, step.scales_loss

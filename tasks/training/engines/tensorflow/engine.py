@@ -1,4 +1,4 @@
-"""The TensorFlow engine: a Keras model, its optimizer and its feed."""
+"""The TensorFlow engine of synchronous training: builds the model in a strategy, and computes its steps."""
 
 from __future__ import annotations
 
@@ -14,28 +14,65 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config.train import TrainConfig
-from tasks.environment import accelerators
+from tasks.environment import hardware
+from tasks.errors import Failed
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
 from tasks.models.stages import segments
 from tasks.training.engines import Arrays, Batches, Compute, Keep
-from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
-from tasks.training.engines.tensorflow.checks import check_layers, of_batch
 from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
 from tasks.training.engines.tensorflow.memory import Need, Specs, activations, fits, measured, out_of_memory
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
-from tasks.training.engines.tensorflow.rematerialised_step import RematerialisedStep
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
-from tasks.training.engines.tensorflow.seeds import split_seeds
-from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step, trimmed
+from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
+from tasks.training.engines.tensorflow.step import (
+    COMPUTING,
+    FINITE,
+    NORM,
+    REDUCING,
+    SCALE,
+    SKIPPED,
+    Step,
+    split_seeds,
+    trimmed,
+)
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.engines.tensorflow.watching import Watched
-from tasks.training.engines.tensorflow.weights import Weights, values
+from tasks.training.engines.tensorflow.weights import Weights, adapt, rate_factors, values
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Seconds, agree
 from tasks.training.meter import StepSums
 from tasks.training.plan import Plan
+
+
+def check_layers(model: keras.Model, config: TrainConfig) -> None:
+    """Check that no layer computes with the statistics of a part of the batch.
+
+    A plain BatchNormalization does, in each replica and in each micro-batch, so that its moving averages differ between
+    replicas and from those of one device. `synchronized` ones add up the statistics of all replicas.
+
+    Raises:
+        Failed: there is such a layer, and the batch is divided.
+    """
+    for layer in of_batch(model):
+        saw = f"BatchNormalization {layer.name}"
+        if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:
+            rule = f"its statistics would be those of one of {parts} micro-batches"
+            remedy = "set train.accumulate and micro_batches to 1, or use a norm of each example (GroupNormalization)"
+            raise Failed("train.accumulate", saw, rule, remedy)
+        if not config.strategy.exact:
+            rule = f"{config.strategy.kind} has no batch whose statistics all workers share"
+            raise Failed("train.strategy", saw, rule, "use a norm of each example (GroupNormalization)")
+        if config.strategy.replicas > 1 and not layer.synchronized:
+            rule = f"its statistics would be those of one of {config.strategy.replicas} replicas"
+            raise Failed("train.strategy", saw, rule, "create it with synchronized=True, or use one_device")
+
+
+def of_batch(model: keras.Model) -> list[keras.layers.BatchNormalization]:
+    """Return the layers that compute with statistics of the batch."""
+    return [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]
+
 
 POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
@@ -62,7 +99,7 @@ class TensorFlowEngine:
     @property
     def layout(self) -> dict[str, Any]:
         """The types of GPUs, and how they round."""
-        return accelerators.layout()
+        return hardware.layout()
 
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
@@ -207,7 +244,7 @@ def build(
     config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> TensorFlowEngine:
     """Create the engine of a config."""
-    accelerators.prepare()
+    hardware.prepare()
     strategy = make_strategy(config.strategy, cluster)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():

@@ -16,11 +16,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tasks.environment import garbage
+from tasks.environment import process
 from tasks.models.stages import elements, upstream
 from tasks.training.engines import OutOfMemory
-from tasks.training.engines.tensorflow.seeds import copies
-from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.step import Step, copies
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +110,7 @@ def counted() -> bool:
 def peak(run: Callable[[], object]) -> int:
     """Return the bytes that a function needs at most, besides those in use before."""
     run()  # it compiles, and changes nothing
-    with garbage.paused():  # tensors that are freed in between would be taken off
+    with process.paused():  # tensors that are freed in between would be taken off
         tf.config.experimental.reset_memory_stats("CPU:0")
         before = tf.config.experimental.get_memory_info("CPU:0")["current"]
         run()

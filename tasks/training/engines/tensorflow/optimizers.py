@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tasks.config.optimizer import OptimizerConfig
 from tasks.errors import Failed
-from tasks.training.layer_names import named
+from tasks.training.starting import named
 
 INITIAL_SCALE = 2.0**15
 """The first loss scale of float16; it is halved at a gradient that is not finite, and doubled after 2,000 that are."""

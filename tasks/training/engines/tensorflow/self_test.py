@@ -19,11 +19,9 @@ from tasks.config.train import Precision
 from tasks.errors import Failed
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.engine import POLICY, policy
-from tasks.training.engines.tensorflow.objectives import Batch, Scored
-from tasks.training.engines.tensorflow.objectives.classification import Classification
+from tasks.training.engines.tensorflow.objectives import Batch, Classification, Scored
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
-from tasks.training.engines.tensorflow.seeds import copies, split_seeds
-from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step
+from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step, copies, split_seeds
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.group import Cluster

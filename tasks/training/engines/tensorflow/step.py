@@ -1,4 +1,4 @@
-"""The training step; its order of operations is valid under every strategy."""
+"""One training step of a replica, steps in a loop of TensorFlow's graph, and their dropout seeds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
-from tasks.training.engines.tensorflow.added_losses import ADDED, weighted_sum
+from tasks.training.engines.tensorflow.losses import ADDED, weighted_sum
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
@@ -213,3 +214,53 @@ class Stopwatch:
         """Return the seconds between the moments, float32, by name."""
         pairs = zip(names, self._moments, self._moments[1:], strict=False)
         return {name: tf.cast(after - before, tf.float32) for name, before, after in pairs}
+
+
+def looped(one_step: Callable[[tf.Tensor], tf.Tensor], n: tf.Tensor) -> tf.Tensor:
+    """Run step 0 to n - 1, one after the other; return their results, [n, numbers]."""
+
+    def body(k: tf.Tensor, results: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        return k + 1, results.write(k, one_step(k))
+
+    start = (0, tf.TensorArray(tf.float32, n))
+    return tf.while_loop(lambda k, _: k < n, body, start, parallel_iterations=1)[1].stack()
+
+
+def packed(step: Step, returned: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return what a step has returned as one vector, which takes fewer operations than an array for each name."""
+    return tf.concat([tf.reshape(returned[name], [-1]) for name in step.returned], axis=0)
+
+
+def unpacked(step: Step, results: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the results of n steps by name, [n] or [n, variables], from their vectors [n, numbers]."""
+    shapes: Sequence[tuple[int, ...]] = [
+        (len(step.variables),) if name == HALF_SQUARES else () for name in step.returned
+    ]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    parts = np.split(results, ends[:-1], axis=1)
+    named = zip(step.returned, shapes, parts, strict=True)
+    return {name: part.reshape(len(results), *shape) for name, shape, part in named}
+
+
+SHIFT = 0x9E3779B9
+"""Times the replica's number: what is added to the first word of a seed's state."""
+
+
+def split_seeds(model: keras.Model, first_replica: int) -> None:
+    """Give each replica dropout seeds of its own; Keras gives all the same. `first_replica` is that of this process.
+
+    Must follow the creation of the model and every load, as a checkpoint has the first replica's state only.
+    """
+    for variable in model.variables:
+        if variable.path.endswith("seed_generator_state"):
+            replica_copies = copies(variable)
+            for number, copy in enumerate(replica_copies, first_replica):
+                copy.assign(copy + tf.constant([number * SHIFT % 2**32, 0], copy.dtype))
+            different = len({tuple(copy.numpy()) for copy in replica_copies}) == len(replica_copies)
+            assert different, f"{variable.path}: replicas share a seed"
+
+
+def copies(variable: Any) -> list[Any]:
+    """Return a variable's copies by replica; the variable's value alone on one device."""
+    value = variable.value
+    return list(getattr(value, "values", [value]))

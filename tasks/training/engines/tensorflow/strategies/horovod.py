@@ -1,4 +1,4 @@
-"""A copy of the model in each of several processes, whose sums Horovod adds up (`make horovod`).
+"""Horovod, one process a device, and the server by which its processes find each other.
 
 Horovod's own wrappers of Keras are not used: with Keras 3 its `DistributedOptimizer` reduces nothing.
 """

@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from tasks.config.strategy import OneDevice
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
-from tasks.training.engines.tensorflow.step import Reduce, Step
+from tasks.training.engines.tensorflow.step import Reduce, Step, looped, packed, unpacked
 from tasks.training.engines.tensorflow.strategies import Run, Sums
 from tasks.training.group import Alone, Cluster, Group
 

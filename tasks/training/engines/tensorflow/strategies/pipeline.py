@@ -12,7 +12,7 @@ import tensorflow as tf
 from tasks.config.strategy import Pipeline
 from tasks.models.stages import cut
 from tasks.training.engines.tensorflow.optimizers import apply_locally, update_in_place
-from tasks.training.engines.tensorflow.pipelined_step import PipelinedStep, PlacedModel
+from tasks.training.engines.tensorflow.segmented_steps import PipelinedStep, PlacedModel
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run
 from tasks.training.engines.tensorflow.strategies.mirrored import device_type

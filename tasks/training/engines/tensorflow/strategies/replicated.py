@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
 from tasks.training.engines.tensorflow.optimizers import apply_locally
-from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.step import Step, looped, packed, unpacked
 from tasks.training.engines.tensorflow.strategies import Run, Sums
 from tasks.training.group import Alone, Group
 

@@ -1,0 +1,53 @@
+"""The work of exporting in a compute process: light to import, so that verbs hand these functions over.
+
+What a function needs is imported where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
+    from tasks.config.evaluate import EvaluateConfig
+    from tasks.config.export import ExportConfig
+    from tasks.processes.workbench import Workbench
+
+
+def export(
+    bench: Workbench,
+    model: Model,
+    examples: Snapshot,
+    records: Records,
+    variants: Sequence[Variant],
+    config: ExportConfig,
+    report: Report | None,
+    changed: Mapping[str, Model],
+) -> Outcome:
+    """Write the folder of an export (`export.build`)."""
+    from tasks.exporting import export as exports
+
+    return exports.build(bench, model, examples, records, list(variants), config, report, changed)
+
+
+def measure_latency(bench: Workbench, variants: Sequence[Variant], examples: Snapshot) -> dict[str, Any]:
+    """Measure latency, memory and energy of variants side by side (`latency.measure`)."""
+    from tasks.exporting import latency
+
+    return latency.measure(bench, list(variants), examples)
+
+
+def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
+    """Score an export on a split of records (`score.score`)."""
+    from tasks.exporting import score as scoring
+
+    return scoring.score(bench, export, records, split, config)
+
+
+def predict(bench: Workbench, export: Path, inputs: Sequence[str], output: Path | None) -> list[dict[str, Any]]:
+    """Return the predictions of an export for files of raw rows (`predict.predict`)."""
+    from tasks.exporting import predict as predicting
+
+    return predicting.predict(export, list(inputs), output)

@@ -1,0 +1,22 @@
+"""The work of records in a compute process: light to import, so that verbs hand these functions over.
+
+What a function needs is imported where it runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tasks.artifacts import Outcome
+    from tasks.config.records import RecordsConfig
+    from tasks.config.sources import SourceConfig
+    from tasks.processes.workbench import Workbench
+
+
+def convert(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
+    """Convert a source to records (`conversion.build`)."""
+    from tasks.records import conversion
+
+    return conversion.build(bench, source, config, memory)

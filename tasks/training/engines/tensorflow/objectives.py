@@ -1,0 +1,321 @@
+"""Objectives: the loss and the training metrics of a task, a class each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.config.task import SCORED, TASKS, UNTAGGED
+from tasks.config.train import TrainConfig
+from tasks.errors import Failed
+from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
+from tasks.feed.snapshot_reader import SnapshotReader
+from tasks.models.forward import arguments
+from tasks.training.engines.tensorflow.losses import OwnLoss
+
+Batch = dict[str, tf.Tensor]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Losses and metrics of a batch: float32 tensors of one shape, [batch], [batch, targets] or [batch, tokens]."""
+
+    losses: tf.Tensor
+    weights: tf.Tensor
+    """Weights of the losses, class weights included; 0 for what is not scored."""
+    seen: tf.Tensor
+    """1 for what is scored, whatever it weighs, else 0; the weights of the metrics."""
+    metrics: dict[str, tf.Tensor]
+    """Metrics of each prediction by name, as `accuracy`: 1 where it is correct, else 0."""
+
+    def sums(self) -> dict[str, tf.Tensor]:
+        """Return sums over all predictions: weighted `loss`, `weight`, `seen` (scored predictions), and each metric."""
+        counted = {name: tf.reduce_sum(self.seen * values) for name, values in self.metrics.items()}
+        loss, weight = tf.reduce_sum(self.weights * self.losses), tf.reduce_sum(self.weights)
+        return {"loss": loss, "weight": weight, "seen": tf.reduce_sum(self.seen), **counted}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of a task with its options; `__call__` scores the model's outputs for a batch."""
+
+    task: ClassVar[str]
+    """Its `model.task`."""
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    """The names of `Scored.metrics`."""
+
+    loss: str
+    """Its name in `train.loss`; with a loss of the user's the task's default, which reports use."""
+    smoothing: float = 0.0
+    own: OwnLoss | None = field(default=None, kw_only=True)
+    """The user's loss, instead of the task's."""
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The names of `Scored.sums`, in order."""
+        return "loss", "weight", "seen", *self.metrics
+
+    def plain(self) -> Self:
+        """Return the objective of evaluations: without label smoothing and class weights."""
+        return replace(self, smoothing=0.0)
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        """Create the objective of a config for a snapshot (see `make_objective`)."""
+        raise NotImplementedError
+
+    def losses(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the losses of outputs for targets, a float32 for each prediction."""
+        return self.own(target, outputs) if self.own is not None else self.of_task(target, outputs)
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the losses of the task's own kind."""
+        raise NotImplementedError
+
+    def inputs(self, model: Any, batch: Batch) -> Any:
+        """Return the model's inputs in their dtypes, by name if there are several."""
+        return arguments(model, {tensor.name: tf.cast(batch[tensor.name], tensor.dtype) for tensor in model.inputs})
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score outputs (float32); the batch's `weight` [batch], 0 of a row that fills it up, is a factor of all
+        weights of losses."""
+        raise NotImplementedError
+
+
+def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tf.Tensor:
+    """Return the losses of logits [..., classes] for labels [...], float32 [...]."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
+    if smoothing:
+        uniform = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
+        losses = (1 - smoothing) * losses + smoothing * uniform
+    return losses
+
+
+def counted(weight: tf.Tensor) -> tf.Tensor:
+    """Return 1 where a weight is above 0, else 0, float32: an example that weighs more is no further example."""
+    return tf.cast(weight > 0, tf.float32)
+
+
+def correct(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return 1 where the largest of logits [..., classes] is that of the label [...], else 0, float32 [...]."""
+    return tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
+
+
+@dataclass(frozen=True)
+class Classification(Objective):
+    """Softmax cross-entropy; outputs [batch, classes] are logits."""
+
+    task: ClassVar[str] = "classification"
+    class_weights: np.ndarray | None = None
+    """float32 [classes]; None: 1 for each."""
+
+    def plain(self) -> Self:
+        """Return the objective of evaluations: without label smoothing and class weights."""
+        return replace(self, smoothing=0.0, class_weights=None)
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the feature `label`.
+
+        Of mixed examples the loss counts both labels, by their shares and the weights of their examples.
+        """
+        label, weight = batch["label"], batch["weight"]
+        losses = self.losses(label, outputs)
+        weights = weight * self._of_class(label)
+        if MIXED in batch:
+            other, share, of_example = batch[OTHER_LABEL], batch[MIXED], batch.get(OTHER_WEIGHT, weight)
+            of_other = self.losses(other, outputs)
+            own, added = (1 - share) * weights, share * of_example * self._of_class(other)
+            total = own + added
+            losses = tf.math.divide_no_nan(own * losses + added * of_other, total)
+            weights = total
+        return Scored(losses, weights, counted(weight), {"accuracy": correct(label, outputs)})
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the cross-entropy of logits."""
+        return cross_entropy(target, outputs, self.smoothing)
+
+    def _of_class(self, label: tf.Tensor) -> tf.Tensor:
+        if self.class_weights is None:
+            return tf.ones(tf.shape(label), tf.float32)
+        return tf.gather(tf.constant(self.class_weights, tf.float32), label)
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        weights = None if config.class_weights is None else class_weights(config, snapshot)
+        return cls(loss, config.label_smoothing, class_weights=weights)
+
+
+def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
+    """Return the weight of each class, float32 [classes], by class number.
+
+    With `balanced` the classes that the train split has weigh the same; one without an example there has no weight.
+    """
+    classes = snapshot.features["label"]["classes"]
+    config.fit_classes(classes)
+    if isinstance(config.class_weights, dict):
+        return np.array([config.class_weights[name] for name in classes], np.float32)
+    labels = np.asarray(snapshot.arrays("train")["label"])
+    counts = np.bincount(labels[labels != UNTAGGED], minlength=len(classes))
+    weights = np.zeros(len(classes))
+    weights[counts > 0] = counts.sum() / ((counts > 0).sum() * counts[counts > 0])
+    return weights.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Tagging(Classification):
+    """Softmax cross-entropy; outputs [batch, length, classes] are logits, the feature `label` is [batch, length].
+
+    The weights are those of real tokens, so that the loss is the mean over the real tokens of a global batch.
+    """
+
+    task: ClassVar[str] = "tagging"
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the tags; outputs may be shorter where only padding was left out."""
+        tags = batch["label"]
+        left_out = tags.shape[1] - tf.shape(outputs)[1]
+        # to the length of the tags, which is known: the scale of float16 is computed from the number of losses
+        logits = tf.ensure_shape(tf.pad(outputs, [[0, 0], [0, left_out], [0, 0]]), [*tags.shape, outputs.shape[-1]])
+        weight = batch["weight"][:, None] * tf.cast(tags != UNTAGGED, tf.float32)
+        label = tf.maximum(tags, 0)
+        weights = weight * self._of_class(label)
+        return Scored(self.losses(label, logits), weights, counted(weight), {"accuracy": correct(label, logits)})
+
+
+@dataclass(frozen=True)
+class Multilabel(Objective):
+    """Sigmoid cross-entropy; outputs [batch, labels] are logits."""
+
+    task: ClassVar[str] = "multilabel"
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the feature `target`, 0 or 1."""
+        target = tf.cast(batch["target"], tf.float32)
+        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
+        correct = tf.cast((outputs > 0) == (target > 0.5), tf.float32)
+        return Scored(self.losses(target, outputs), weights, counted(weights), {"accuracy": correct})
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the cross-entropy of each label."""
+        smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
+        return tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        target = np.asarray(snapshot.arrays("train")["target"])
+        if (other := target[(target != 0) & (target != 1)]).size:
+            rule = "the targets of this task are 0 or 1"
+            raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")
+        return cls(loss, config.label_smoothing)
+
+
+@dataclass(frozen=True)
+class Anomaly(Multilabel):
+    """Sigmoid cross-entropy; outputs [batch, 1] are logits. Accuracy says little about what is rare: the loss decides
+    in early stopping."""
+
+    task: ClassVar[str] = "anomaly"
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        made = super().create(loss, config, snapshot)
+        size = snapshot.features["target"]["shape"][0]
+        if size != 1:
+            raise Failed("model.task", f"{size} targets", "anomaly has one target, 1 for an anomaly", "use multilabel")
+        return made
+
+
+@dataclass(frozen=True)
+class Ranking(Multilabel):
+    """Sigmoid cross-entropy; outputs [batch, 1] are scores. The loss decides in early stopping."""
+
+    task: ClassVar[str] = "ranking"
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        made = super().create(loss, config, snapshot)
+        size = snapshot.features["target"]["shape"][0]
+        if size != 1:
+            rule = "ranking has one target, 1 for a relevant document"
+            raise Failed("model.task", f"{size} targets", rule, "use multilabel")
+        return made
+
+
+@dataclass(frozen=True)
+class Regression(Objective):
+    """Errors in the targets' units; outputs are [batch, targets]."""
+
+    task: ClassVar[str] = "regression"
+    metrics: ClassVar[tuple[str, ...]] = ("squared_error",)
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score outputs for the feature `target`."""
+        target = tf.reshape(tf.cast(batch["target"], tf.float32), tf.shape(outputs))
+        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
+        squared = {"squared_error": tf.square(outputs - target)}
+        return Scored(self.losses(target, outputs), weights, counted(weights), squared)
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the squared or absolute error of each target."""
+        return tf.square(outputs - target) if self.loss == "squared_error" else tf.abs(outputs - target)
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        return cls(loss)
+
+
+@dataclass(frozen=True)
+class LanguageModel(Objective):
+    """Softmax cross-entropy; outputs [batch, block, vocabulary] are logits, tokens are [batch, block + 1]."""
+
+    task: ClassVar[str] = "language_model"
+    bos: int = 0
+    """The token that begins a document: it is given, not predicted, and not scored, unless `scored` says so."""
+
+    def inputs(self, model: Any, batch: Batch) -> Any:
+        """Return all tokens but the last, which is a target only."""
+        return batch["tokens"][:, :-1]
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the tokens that follow."""
+        target = tf.cast(batch["tokens"][:, 1:], tf.int32)
+        scored = batch[SCORED][:, 1:] > 0 if SCORED in batch else target != self.bos
+        weights = batch["weight"][:, None] * tf.cast(scored, tf.float32)
+        right = {"accuracy": correct(target, outputs)}
+        return Scored(self.losses(target, outputs), weights, counted(weights), right)
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the cross-entropy of logits."""
+        return cross_entropy(target, outputs, self.smoothing)
+
+    @classmethod
+    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+        return cls(loss, config.label_smoothing, bos=snapshot.features["tokens"]["bos"])
+
+
+def _kinds(objective: type[Objective]) -> Iterator[type[Objective]]:
+    for kind in objective.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+OBJECTIVES = {kind.task: kind for kind in _kinds(Objective)}
+"""The objective of each task."""
+
+
+def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
+    """Create the objective of a task.
+
+    Raises:
+        Conflict: an option does not apply to the task.
+        Failed: the snapshot's labels or targets do not fit.
+    """
+    config.fit(task)
+    own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder or "."))
+    loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
+    return replace(OBJECTIVES[task].create(loss, config, snapshot), own=own)
