@@ -74,7 +74,6 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
     """Check that the files or the model of `train.init`, and the user's model, loss and metrics, are there."""
     from flows.champions import WITHOUT_COMPRESSION
     from tasks.evaluation.own_files import source_files
-    from tasks.models.brought import own_files
     from tasks.store.store import Store
     from tasks.training.starting import check_init, loss_files
 
@@ -87,7 +86,7 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
         return
     check_init(config.train.init)
     loss_files(config.train)
-    own_files(config.model)
+    config.model.own_files()
     stored = None if config.train.init is None else config.train.init.artifact
     if stored is not None:
         Store(home.store).resolve_model(stored, "train.init.model")

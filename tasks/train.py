@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
+from tasks.models import ModelConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb

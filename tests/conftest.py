@@ -19,8 +19,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.config.models import MlpModel
 from tasks.environment import process
+from tasks.models.mlp import MlpModel
 from tasks.processes import threads
 from tasks.processes.fork_server import SHARED
 from tasks.processes.gang import Crew, Limits

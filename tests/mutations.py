@@ -399,7 +399,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/config/models/transformer.py",
+        "tasks/models/transformer.py",
         "        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):\n",
         "        if self.experts and self.balance_weight and not strategy.adds_losses:\n",
         "test_config_combinations.py::test_experts_are_balanced_or_refused",
@@ -963,11 +963,11 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/models/brought.py",
+        "tasks/models/user_models.py",
         (
-            "    if (weights := config.weights_file) is not None:\n"
-            '        with open(weights, "rb") as file:\n'
-            '            files["weights"] = file_digest(file, "sha256").hexdigest()\n'
+            "        if self.weights_file is not None:\n"
+            '            with open(self.weights_file, "rb") as file:\n'
+            '                files["weights"] = file_digest(file, "sha256").hexdigest()\n'
         ),
         "",
         "test_export_answers.py::test_the_weights_that_a_model_begins_with_decide_its_digest",
@@ -987,7 +987,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/models/layers.py",
+        "tasks/models/layers/__init__.py",
         ("        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):\n"),
         "        if layer.name == LOGITS:\n",
         "test_export_answers.py::test_an_initializer_leaves_what_begins_at_0_and_the_output",
@@ -2351,14 +2351,14 @@ FIRST = [
         "A worker of a training by servers has no place.",
     ),
     Mutation(
-        "tasks/models/attention.py",
+        "tasks/models/layers/attention.py",
         "normal(width**-0.5, name, seed)",
         "normal(width**-0.5, name, 0)",
         "test_model_parts.py",
         "Kernels of transformers begin alike whatever the seed.",
     ),
     Mutation(
-        "tasks/models/attention.py",
+        "tasks/models/layers/attention.py",
         "k, v = (ops.repeat(each, config.heads // shared, axis=1) for each in (k, v))",
         "k, v = (ops.tile(each, (1, config.heads // shared, 1, 1)) for each in (k, v))",
         "test_model_parts.py",
@@ -2372,9 +2372,9 @@ FIRST = [
         "Patches of an image that is not square have positions of others.",
     ),
     Mutation(
-        "tasks/models/convnet1d.py",
-        "layer_seed(seed, name)",
-        "layer_seed(0, name)",
+        "tasks/models/layers/__init__.py",
+        "HeNormal(layer_seed(seed, name))\n    return keras.layers.Conv1D(",
+        "HeNormal(layer_seed(0, name))\n    return keras.layers.Conv1D(",
         "test_model_parts.py",
         "Convolutions over time begin alike whatever the seed.",
     ),
@@ -2386,9 +2386,9 @@ FIRST = [
         "Products of a vector with itself are among the pairs.",
     ),
     Mutation(
-        "tasks/models/resnet.py",
-        "filters = config.filters << stage",
-        "filters = config.filters * (stage + 1)",
+        "tasks/models/convnet.py",
+        "filters = self.filters << stage",
+        "filters = self.filters * (stage + 1)",
         "test_model_parts.py",
         "The third stage of a residual network has three times the filters, not four.",
     ),
@@ -2449,7 +2449,7 @@ FIRST = [
         "`millrace predict rows.csv` does not find the file where a shared fork server runs in another folder.",
     ),
     Mutation(
-        "tasks/models/imported.py",
+        "tasks/models/user_models.py",
         "seed_generator.python_random, random.Random(number)",
         "seed_generator.python_random, random",
         "test_model_import.py",
@@ -2745,7 +2745,7 @@ SECOND = [
         "A password that is an option of the database's URL is printed in the error message and stored with the run.",
     ),
     Mutation(
-        "tasks/config/models/vit.py",
+        "tasks/models/vit.py",
         "        if height % self.patch or width % self.patch:\n",
         "        if height % self.patch:\n",
         "test_config_refusals.py test_config_values.py test_config_combinations.py test_model_kinds.py",
@@ -2772,7 +2772,7 @@ SECOND = [
         "A run that was started with nohup is stopped when the terminal is closed.",
     ),
     Mutation(
-        "tasks/models/from_file.py",
+        "tasks/models/keras_archive.py",
         "        model = keras.saving.deserialize_keras_object(under_policy(description), safe_mode=True)\n",
         "        model = keras.saving.deserialize_keras_object(under_policy(description), safe_mode=False)\n",
         (
@@ -3469,7 +3469,7 @@ THIRD = [
         "Tunings with different seeds try the same values.",
     ),
     Mutation(
-        "tasks/compression/units.py",
+        "tasks/models/prunable.py",
         (
             "            if self.between is not None:\n                values = values *"
             ' weights[f"{self.between}/gamma"]\n'
@@ -3662,7 +3662,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/config/models/resnet.py",
+        "tasks/models/convnet.py",
         "        most = min(height, width).bit_length()\n",
         "        most = max(height, width).bit_length()\n",
         "test_model_kinds.py test_config_rules.py test_config_values.py test_config_refusals.py",
@@ -3954,7 +3954,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/config/models/keras_file.py",
+        "tasks/models/user_models.py",
         '        return self.path if self.weights and self.path.endswith(".keras") else None\n',
         '        return self.path if self.path.endswith(".keras") else None\n',
         "test_model_keras_file.py test_config_values.py test_train_init.py",
@@ -4374,7 +4374,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/models/experts.py",
+        "tasks/models/layers/attention.py",
         "    if config.experts_per_token > 1:\n        gates = gates / ops.sum(gates, axis=-1, keepdims=True)\n",
         "    gates = gates / ops.sum(gates, axis=-1, keepdims=True)\n",
         "test_train_experts.py test_model_architectures.py test_model_parts.py",
@@ -4456,8 +4456,8 @@ SIXTH = [
     ),
     Mutation(
         "tasks/runner/identities.py",
-        "[*model_files(config), *init_files(train.init), *loss_files(train), *own_metrics]",
-        "[*model_files(config), *init_files(train.init)]",
+        "[*config.source_files(), *init_files(train.init), *loss_files(train), *own_metrics]",
+        "[*config.source_files(), *init_files(train.init)]",
         (
             "test_config_reaches.py test_golden_digests.py test_store_questions.py test_model_import.py"
             " test_train_own_loss.py"
@@ -4556,7 +4556,7 @@ SIXTH = [
         "A database URL with a literal password is accepted, and stored in run records, pages and MLflow.",
     ),
     Mutation(
-        "tasks/config/models/architecture.py",
+        "tasks/models/heads.py",
         "elif width % (2 * heads):",
         "elif width % heads:",
         (
@@ -4723,7 +4723,7 @@ SIXTH = [
         "A SavedModel whose graph preprocesses raw columns otherwise than the training did is exported without a word.",
     ),
     Mutation(
-        "tasks/models/layers.py",
+        "tasks/models/layers/__init__.py",
         'ops.sum(ops.cast(vectors(inputs), "float32") * present, axis=1, keepdims=True)',
         'ops.sum(ops.cast(vectors(inputs), "float32"), axis=1, keepdims=True)',
         "test_model_parts.py test_train_step.py test_model_padding.py",
@@ -4733,7 +4733,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/models/factored.py",
+        "tasks/compression/factored.py",
         '{"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding": "valid"}',
         '{"kernel_size": 1, "dilation_rate": 1, "padding": "valid"}',
         "test_compress_trains.py test_compress_parts.py test_compress_unequal_parts.py",

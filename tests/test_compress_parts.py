@@ -30,15 +30,15 @@ from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import fewest
 from tasks.compression.search import Trial, _frozen, ask, space
-from tasks.compression.units import Group
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
 from tasks.compression.verdicts import _front, by_slice, product, subject_of
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
+from tasks.models.mlp import MlpModel
+from tasks.models.prunable import Group
 from tasks.runner.starting_models import check_teacher
 
 TUNED = FineTune(steps=10)

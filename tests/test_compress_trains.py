@@ -18,28 +18,19 @@ from scipy.special import expit, softmax
 from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.compression import changed, units
+from tasks.compression import changed
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
+from tasks.compression.factored import factored
 from tasks.compression.keras_layers import Frozen, kernels
 from tasks.compression.methods import distill, low_rank
 from tasks.compression.methods.method import FineTune, Method
 from tasks.compression.methods.prune import Prune
 from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import EVERY, quantised
-from tasks.compression.stored import FactoredModel, PreparedModel
+from tasks.compression.stored import PreparedModel
 from tasks.config.compose import Config
 from tasks.config.fine_tune import ModelInit
-from tasks.config.models import (
-    Convnet1dModel,
-    ConvnetModel,
-    DlrmModel,
-    KerasFileModel,
-    MlpModel,
-    ResNetModel,
-    TransformerModel,
-    ViTModel,
-)
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
@@ -47,12 +38,18 @@ from tasks.exporting.export import fault_of
 from tasks.exporting.fresh_process import Verified
 from tasks.exporting.litert import LiteRT
 from tasks.feed import open_snapshot
-from tasks.models import build as build_model
-from tasks.models import functions, keras_file
-from tasks.models.factored import factored
+from tasks.models import keras_file
+from tasks.models.architecture import stored_model
+from tasks.models.convnet import Convnet1dModel, ConvnetModel, ResNetModel
+from tasks.models.dlrm import DlrmModel
 from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
+from tasks.models.mlp import MlpModel
+from tasks.models.prunable import Group
+from tasks.models.transformer import TransformerModel
+from tasks.models.user_models import KerasFileModel
+from tasks.models.vit import ViTModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
@@ -377,7 +374,7 @@ def test_a_teacher_answers_as_in_inference_and_is_not_trained(training: Training
         ({"hidden": {"dense0": "dense"}}, r"dense0 \[None, 16\] of the student, \[None, 128\] of the teacher"),
     ):
         config = of({"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 1}, **settings})
-        student = build_model(MlpModel(units=(16, 128)), training.digits.snapshot.manifest["features"], 0)
+        student = MlpModel(units=(16, 128)).build(training.digits.snapshot.manifest["features"], 0)
         with pytest.raises(Failed, match=says):
             config.added_loss(student, training.before.path)  # type: ignore[arg-type]
 
@@ -402,8 +399,7 @@ def test_factors_make_a_smaller_model_that_is_trained_again(training: Training, 
     assert np.allclose(plain(images), load(made.path)(images), atol=1e-5)
     again = of({"kind": "qat", "fine_tune": {"steps": 2}})
     described = again.prepare(changed.config_of(made), load(made.path))[0]  # type: ignore[arg-type]
-    inner = PreparedModel.model_validate(described.model_dump(mode="json")).model
-    assert isinstance(inner, FactoredModel) and inner.ranks == changed.config_of(made).ranks
+    assert stored_model(described.model_dump(mode="json")).model.ranks == changed.config_of(made).ranks
 
 
 @pytest.mark.parametrize("settings", [{"rank": 6}, {"energy": 0.9}])
@@ -480,7 +476,7 @@ LABEL = {"label": {"shape": [], "dtype": "int64", "classes": ["a", "b", "c"]}}
 
 
 def with_random_weights(config: Any, features: dict[str, Any]) -> keras.Model:
-    model = build_model(config, features, 0)
+    model = config.build(features, 0)
     random = np.random.default_rng(0)
     for variable in model.variables:
         if "seed_generator" not in variable.path:
@@ -503,15 +499,15 @@ def test_units_that_are_not_read_are_left_out_and_no_output_changes(name: str) -
     features = features | ({} if "tokens" in features else LABEL)
     model = with_random_weights(config, features)
     weights, random = by_path(model), np.random.default_rng(2)
-    groups = units.UNITS[config.kind](config).groups
+    groups = config.prunable().groups
     for group in groups:
         silence(group, weights, random.permutation(group.count)[: group.count // 2])
     changed.with_weights(model, weights)
     method = of({"kind": "prune_structured", "fine_tune": {"steps": 1}})
     smaller, kept = method.prepare(config, model)  # type: ignore[arg-type]
-    counts = [group.count for group in units.UNITS[config.kind](smaller).groups]
+    counts = [group.count for group in smaller.prunable().groups]
     assert counts == [group.count - group.count // 2 for group in groups]
-    made = changed.with_weights(build_model(smaller, features, 1), kept)
+    made = changed.with_weights(smaller.build(features, 1), kept)
     assert made.count_params() < model.count_params()
     again = of({"kind": "prune_structured", "norm": "l2", "fine_tune": {"steps": 1}})
     assert again.prepare(config, model)[0] == smaller  # type: ignore[arg-type]
@@ -521,7 +517,7 @@ def test_units_that_are_not_read_are_left_out_and_no_output_changes(name: str) -
     assert np.allclose(made(batch_for(model)), expected, atol=1e-3 * largest)
 
 
-def silence(group: units.Group, weights: dict[str, np.ndarray], which: np.ndarray) -> None:
+def silence(group: Group, weights: dict[str, np.ndarray], which: np.ndarray) -> None:
     """Set to 0 what some units write: in a head the weights that read them alone, as its softmax is of no weights."""
     if group.part == "units" and group.between is None:
         for start in range(0, weights[f"{group.layer}/kernel"].shape[-1], group.count):
@@ -545,7 +541,7 @@ def test_heads_that_are_left_out_are_those_of_the_smallest_output_projection() -
     method = of({"kind": "prune_structured", "share": 0, "heads": 0.25, "fine_tune": {"steps": 1}})
     smaller, kept = method.prepare(GROUPED, model)  # type: ignore[arg-type]
     assert smaller == GROUPED.model_copy(update={"heads": 6, "kv_heads": 3})
-    made = changed.with_weights(build_model(smaller, TOKENS, 1), kept)
+    made = changed.with_weights(smaller.build(TOKENS, 1), kept)
     of_heads = [name for name in weights if "attention_qkv" in name or "attention_out" in name]
     before, after = (sum(each[name].size for name in of_heads) for each in (weights, kept))
     assert after == 0.75 * before and model.count_params() - made.count_params() == before - after
@@ -554,7 +550,7 @@ def test_heads_that_are_left_out_are_those_of_the_smallest_output_projection() -
     changed.with_weights(model, weights)
     tokens = batch_for(model)[:2]
     assert np.allclose(made(tokens), model(tokens), atol=1e-4)
-    prefill, decode = functions(smaller, TOKENS, made)
+    prefill, decode = smaller.functions(TOKENS, made)
     cache = prefill.call({"tokens": tokens})
     logits = cache.pop("logits")
     assert np.allclose(logits, model(tokens), atol=1e-4) and cache["keys"].shape == (2, 2, 3, 16, 6)
@@ -584,7 +580,7 @@ def test_a_model_with_fewer_heads_is_exported_and_loaded_by_keras_alone(training
 
 def test_what_has_no_such_units_is_refused(training: Training) -> None:
     network = load(training.before.path)
-    known = "mlp, convnet, convnet1d, encoder, resnet, transformer, vit"
+    known = "convnet, mlp, encoder, transformer, resnet, vit, convnet1d"
     cases = (
         (DlrmModel(), {}, f"kind dlrm, layer block0_conv0; what else reads its units is known only in {known}"),
         (ConvnetModel(), {"heads": 0.5}, "heads 0.5 of a model of kind convnet; it has no attention heads"),
@@ -609,7 +605,7 @@ def test_a_model_of_a_file_is_trained_from_the_copy_of_it(
     keras.Model(inputs, x, name="own").save(tmp_path / "own.keras")
     config = KerasFileModel(path=str(tmp_path / "own.keras"))
     bench = workbench_at(tmp_path / "model")
-    saved = keras_file.save(build_model(config, features, 0), bench.staging, config, features, 0)  # type: ignore[arg-type]
+    saved = keras_file.save(config.build(features, 0), bench.staging, config, features, 0)  # type: ignore[arg-type]
     own = replace(training, root=tmp_path, before=publish(Model, bench, Outcome(counts={"steps": 1}, also=saved)))
     own.before = replace(own.before, planned={**own.before.manifest, "steps": 1})
     (tmp_path / "own.keras").unlink()

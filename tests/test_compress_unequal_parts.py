@@ -24,10 +24,8 @@ from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import Int8Selective
 from tasks.compression.search import Trial, ask, on_front, space
-from tasks.compression.units import Group
 from tasks.compression.verdicts import by_slice, subject_of
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio
 from tasks.evaluation.gating import Subject
@@ -35,6 +33,8 @@ from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
+from tasks.models.mlp import MlpModel
+from tasks.models.prunable import Group
 from tasks.runner import identities
 from tasks.runner import starting_models as of_methods
 
@@ -80,7 +80,7 @@ def test_factors_of_a_convolution_make_its_kernel() -> None:
         layer.kernel.assign(product.reshape(layer.kernel.shape))
     found, weights = LowRank(rank=3, fine_tune=TUNED).prepare(MlpModel(units=(4,)), model)
     assert found.ranks["conv"] == 3 and found.ranks["line"] == 3
-    from tasks.models.factored import FACTOR
+    from tasks.compression.factored import FACTOR
 
     assert weights[f"conv{FACTOR}/kernel"].shape == (2, 3, 4, 3) and weights["conv/kernel"].shape == (1, 1, 3, 12)
     assert weights[f"line{FACTOR}/kernel"].shape == (3, 12, 3) and weights["line/kernel"].shape == (1, 3, 10)

@@ -14,13 +14,13 @@ from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices
 from tasks.exporting import EVIDENCE
 from tasks.exporting.latency import BATCHES, THREADS, Energy, measure
 from tasks.feed import open_snapshot
+from tasks.models import ModelConfig
 from tasks.runner.judgements import kept
 
 CONFIG = CompressConfig()

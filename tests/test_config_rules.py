@@ -23,7 +23,6 @@ from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
-from tasks.config.models import ConvnetModel, EncoderModel, KerasFileModel, ResNetModel, TransformerModel, ViTModel
 from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.promote import PromoteConfig
@@ -45,6 +44,11 @@ from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
 from tasks.config.yaml_values import read_yaml
+from tasks.models.convnet import ConvnetModel, ResNetModel
+from tasks.models.encoder import EncoderModel
+from tasks.models.transformer import TransformerModel
+from tasks.models.user_models import KerasFileModel
+from tasks.models.vit import ViTModel
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange

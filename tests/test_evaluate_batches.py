@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ConvnetModel, MlpModel, ModelConfig, ResNetModel, ViTModel
 from tasks.evaluation.judging import Kept, make_judge, run_model
 from tasks.exporting.score import RawSplit
-from tasks.models import build
+from tasks.models import ModelConfig
+from tasks.models.convnet import ConvnetModel, ResNetModel
 from tasks.models.forward import inference_function
+from tasks.models.mlp import MlpModel
+from tasks.models.vit import ViTModel
 
 ROWS = 129  # a last batch of one example, with 2, 16 and 64
 FEATURES = {
@@ -31,7 +33,7 @@ def judge_of(rows: int, images: Any, folder: Path) -> Any:
 def kept_by(config: ModelConfig, tmp_path: Path) -> dict[int, Kept]:
     """What is kept of the outputs of a model, by batch size."""
     images = np.random.default_rng(0).integers(0, 256, (ROWS, 12, 12, 3), np.uint8)
-    judge, call = judge_of(ROWS, images, tmp_path), inference_function(build(config, FEATURES, seed=3))
+    judge, call = judge_of(ROWS, images, tmp_path), inference_function(config.build(FEATURES, seed=3))
     return {size: run_model(judge, call, batch_size=size).kept for size in (256, 64, 16, 7, 2)}
 
 

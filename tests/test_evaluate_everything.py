@@ -22,12 +22,12 @@ from tasks.compression.variants import build as compress
 from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import MlpModel
 from tasks.config.snapshot import TableSnapshot
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.feed import open_snapshot
+from tasks.models.mlp import MlpModel
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
 from tasks.view.evaluation import beside_simple_model, lines

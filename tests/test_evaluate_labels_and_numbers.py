@@ -12,7 +12,6 @@ from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Cosine
@@ -25,7 +24,7 @@ from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
-from tasks.models import build as build_model
+from tasks.models.mlp import MlpModel
 from tasks.records import conversion
 from tasks.training.fit import fit
 from tests.support.chain import chain
@@ -155,7 +154,7 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
 def test_a_task_without_its_targets_is_refused():
     features = {"image": {"shape": [4, 4, 1], "dtype": "uint8"}, "label": {"classes": ["a", "b"]}}
     with pytest.raises(Failed, match="multilabel and regression need a feature target"):
-        build_model(MlpModel(task="regression"), features, seed=0)
+        MlpModel(task="regression").build(features, seed=0)
 
 
 @pytest.mark.slow

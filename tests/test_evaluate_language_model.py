@@ -16,7 +16,6 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import TextFilesSource
@@ -31,9 +30,9 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
-from tasks.models import build as build_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
+from tasks.models.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.view.comparison import Comparison
@@ -58,7 +57,7 @@ def text(tf, tmp_path_factory, workbench_at, publish):
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TokensSnapshot(vocabulary=400, block=32)))
     features = snapshot.manifest["features"]
-    model = build_model(CONFIG, features, seed=1)
+    model = CONFIG.build(features, seed=1)
     random = np.random.default_rng(0)
     for weight in model.weights:
         weight.assign(weight + random.normal(0, 0.05, weight.shape).astype("float32"))

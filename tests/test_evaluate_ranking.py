@@ -23,7 +23,6 @@ from tasks.config.base import Conflict
 from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import MlpModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.train import CheckpointConfig, TrainConfig
@@ -34,6 +33,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
+from tasks.models.mlp import MlpModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.sources import Piece, Rows, Source

@@ -27,7 +27,6 @@ from tasks.config.compose import Config
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.gates import FloatGate
-from tasks.config.models import EncoderModel, ImportedModel
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
@@ -47,9 +46,10 @@ from tasks.exporting.raw import RawSplit
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.feed.needs import check_task
-from tasks.models import build as build_model
+from tasks.models.encoder import EncoderModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
+from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion
@@ -473,15 +473,15 @@ def test_a_model_of_ones_own_has_outputs_for_each_word(tagged: Tagged, tmp_path:
     (tmp_path / "nets.py").write_text(OWN)
     features = open_snapshot(tagged.snapshot.path).features
     own = ImportedModel(task="tagging", target="nets:of_words", folder=str(tmp_path))
-    assert build_model(own, features, seed=0).output.shape == (None, None, 4)
+    assert own.build(features, seed=0).output.shape == (None, None, 4)
     with pytest.raises(Failed, match=r"outputs \[None, 4\]; the task tagging needs \[None, None, 4\]: 4 classes"):
-        build_model(own.model_copy(update={"target": "nets:of_rows"}), features, seed=0)
+        own.model_copy(update={"target": "nets:of_rows"}).build(features, seed=0)
 
 
 def test_a_teacher_teaches_real_words_alone(tagged: Tagged) -> None:
     import keras
 
-    student = build_model(MODEL, open_snapshot(tagged.snapshot.path).features, seed=7)
+    student = MODEL.build(open_snapshot(tagged.snapshot.path).features, seed=7)
     given = {"student": MODEL, "hidden": {"final_norm": "final_norm"}, "fine_tune": {"steps": 1}}
     method = Distill.model_validate(given)
     added = keras.Model(student.inputs, method.added_loss(student, tagged.model.path))

@@ -9,13 +9,12 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config.models import KerasFileModel
 from tasks.exporting.generation import CAPACITY, Cached, capacity_for
 from tasks.exporting.prediction import class_of, labels_of
-from tasks.models.brought import source_files
 from tasks.models.decoding import LOGITS, POSITION
 from tasks.models.features import TOKENS
 from tasks.models.layers import initialise
+from tasks.models.user_models import KerasFileModel
 
 
 def test_labels_are_probabilities_at_the_fitted_temperature() -> None:
@@ -88,7 +87,7 @@ def test_the_weights_that_a_model_begins_with_decide_its_digest(tmp_path: Path) 
         model.layers[-1].bias.assign(np.full(2, value, np.float32))
         model.save(path)
         for weights in (False, True):
-            found.append(dict(source_files(KerasFileModel(path=str(path), weights=weights))))
+            found.append(dict(KerasFileModel(path=str(path), weights=weights).source_files()))
     without, with_weights = found[::2], found[1::2]
     assert "weights" not in without[0]
     assert with_weights[0]["weights"] != with_weights[1]["weights"]

@@ -24,14 +24,13 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import ConvnetModel
 from tasks.errors import Failed, Refused
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_parents
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, build, fault_of, golden_arrays, golden_inputs
 from tasks.exporting.fresh_process import fresh_process
-from tasks.models import build as build_model
+from tasks.models.convnet import ConvnetModel
 from tasks.models.forward import predict
 from tasks.models.keras_file import load, save
 
@@ -61,7 +60,7 @@ def small(digits: Any, workbench_at: Any, publish: Any, tmp_path_factory: pytest
     root = tmp_path_factory.mktemp("small")
     features = digits.snapshot.manifest["features"]
     config = ConvnetModel(filters=(4,), dense=8, dropout=0.0)
-    network = build_model(config, features, seed=1)
+    network = config.build(features, seed=1)
     bench = workbench_at(root / "model")
     also = save(network, bench.staging, config, features, 1)
     (bench.staging.root / "manifest.json").write_text(json.dumps({"files": bench.staging.rows(), "statistics": also}))

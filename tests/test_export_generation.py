@@ -16,13 +16,12 @@ from tasks.compression.methods import quantise
 from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.method import FineTune
 from tasks.compression.methods.quantise import Float16
-from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.generation import CAPACITY, Cached, with_cache
 from tasks.exporting.verify import decoded
-from tasks.models import build, functions
 from tasks.models.decoding import DECODE, DOCUMENTS, KEYS, LOGITS, POSITION, PREFILL, function_of
 from tasks.models.forward import inference_function
+from tasks.models.transformer import TransformerModel
 
 VOCABULARY, BOS = 300, 299
 FEATURES = {"tokens": {"shape": [16], "dtype": "int32", "vocabulary": VOCABULARY, "bos": BOS}}
@@ -34,7 +33,7 @@ PLAIN = TransformerModel(**LAYERS, task="language_model", layers=1)
 
 def model_of(config: TransformerModel) -> Any:
     """A model whose next token depends on those before it."""
-    network, random = build(config, FEATURES, seed=1), np.random.default_rng(0)
+    network, random = config.build(FEATURES, seed=1), np.random.default_rng(0)
     network.set_weights([random.normal(0.0, 0.5, weight.shape) for weight in network.get_weights()])
     return network
 
@@ -45,7 +44,7 @@ class Written:
     def __init__(self, folder: Path, config: TransformerModel, network: Any = None) -> None:
         self.network = network or model_of(config)
         self.keras = inference_function(self.network)
-        given = functions(config, FEATURES, self.network)
+        given = config.functions(FEATURES, self.network)
         self.paths: dict[str, Path] = {}
         for name in ("saved_model", "litert"):
             form = format_of(name)
@@ -151,7 +150,7 @@ def test_float16_has_a_cache_as_well(written: Written) -> None:
 def test_a_model_with_factors_has_a_cache_as_well(tmp_path: Path) -> None:
     network, method = model_of(PLAIN), LowRank(rank=3, fine_tune=FineTune(steps=1))
     described, weights = method.prepare(PLAIN, network)
-    network = with_weights(build(described, FEATURES, 1), weights)  # type: ignore[arg-type]
+    network = with_weights(described.build(FEATURES, 1), weights)  # type: ignore[arg-type]
     made = Written(tmp_path, described, network)  # type: ignore[arg-type]
     tokens = np.random.default_rng(1).integers(0, BOS, (2, 9)).astype(np.int32)
     model, interface = format_of("litert").load(made.paths["litert"], 1)
@@ -174,8 +173,8 @@ def test_a_model_without_a_cache_is_used_as_it_is() -> None:
 
 def test_a_graph_with_other_variables_than_the_model_is_refused() -> None:
     network = model_of(PLAIN)
-    made = functions(PLAIN, FEATURES, network)
+    made = PLAIN.functions(FEATURES, network)
     assert {tensor.name for tensor in made[1].inputs} == {"tokens", POSITION, KEYS, "values"}
-    assert DOCUMENTS in {tensor.name for tensor in functions(CONFIG, FEATURES, model_of(CONFIG))[1].inputs}
+    assert DOCUMENTS in {tensor.name for tensor in CONFIG.functions(FEATURES, model_of(CONFIG))[1].inputs}
     with pytest.raises(ValueError, match="other has other variables than the model"):
         function_of("other", network.inputs, {LOGITS: network.layers[1].output}, network)

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from tasks.config.models import MlpModel
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, format_of, onnx, openvino, safetensors, stablehlo
 from tasks.exporting.graph_check import SAVER
 from tasks.exporting.predict import predict
 from tasks.exporting.run import float_model
-from tasks.models import build
+from tasks.models.mlp import MlpModel
 
 FEATURES = {
     "numbers": {"dtype": "float32", "shape": [3]},
@@ -32,7 +31,7 @@ FEATURES = {
 def good(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A file in every format, as written here."""
     root, paths = tmp_path_factory.mktemp("good"), {}
-    network = build(MlpModel(task="classification", units=(4,)), FEATURES, seed=1)
+    network = MlpModel(task="classification", units=(4,)).build(FEATURES, seed=1)
     for name in FORMATS:
         form = format_of(name)
         (root / name).mkdir()

@@ -20,7 +20,6 @@ from scipy.special import expit, softmax
 
 from tasks import snapshots
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.models import MlpModel, TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.task import TARGET, TASKS
@@ -29,11 +28,11 @@ from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import TASK, codec, in_graph, read_transform
-from tasks.models import build as build_model
-from tasks.models import functions
 from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
+from tasks.models.mlp import MlpModel
+from tasks.models.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
@@ -141,7 +140,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, SNAPSHOTS[kind]))
     bench = workbench(root / "model")
     config = TEXT_MODEL if task == "language_model" else MlpModel(task=task, units=(8,))  # type: ignore[arg-type]
-    network = build_model(config, snapshot.manifest["features"], seed=1)
+    network = config.build(snapshot.manifest["features"], seed=1)
     if task == "language_model":  # its first weights are small: every token would be as probable as any other
         random = np.random.default_rng(0)
         network.set_weights([random.normal(0.0, 0.5, weight.shape) for weight in network.get_weights()])
@@ -163,7 +162,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         form = format_of(name)
         parent = export / SAVED_MODEL / format_of(SAVED_MODEL).FILE if form.PARENT else None
         (export / name).mkdir()
-        others = functions(config, snapshot.manifest["features"], network) if kind == "tokens" else []
+        others = config.functions(snapshot.manifest["features"], network) if kind == "tokens" else []
         form.write(network, in_graph(snapshot.path), parent, export / name / form.FILE, others)
         verified[name] = {"max_abs_difference": 1e-6, "signatures": [each.name for each in others]}
         described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "tolerance": 1e-4}

@@ -21,11 +21,11 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import ConvnetModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
 from tasks.config.sources import SklearnSource
 from tasks.config.train import TrainConfig
+from tasks.models.convnet import ConvnetModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tests.support.benches import published, workbench
@@ -101,11 +101,10 @@ def given_model(root: Path, snapshot: Snapshot) -> Model:
     """Publish a model whose weights are multiples of 1/256, and so exact in float32."""
     import numpy as np
 
-    from tasks.models import build
     from tasks.models.keras_file import save
 
     features = snapshot.manifest["features"]
-    network = build(CONFIG, features, seed=0)
+    network = CONFIG.build(features, seed=0)
     numbers = [np.arange(weight.size).reshape(weight.shape) * 37 % 64 for weight in network.get_weights()]
     network.set_weights([(number - 32 if number.ndim > 1 else number + 1) / 256 for number in numbers])
     bench = workbench(root / "model")

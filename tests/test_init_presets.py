@@ -16,11 +16,11 @@ from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.load import load
-from tasks.config.models import TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
+from tasks.models.transformer import TransformerModel
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.sources import open_source
@@ -256,10 +256,9 @@ def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], t
     """By the model's size alone; zeros, which are stored once, are replaced, as training does."""
     from tasks.compression.methods import quantise
     from tasks.exporting import litert, saved_model
-    from tasks.models.transformer import build
 
     config = TransformerModel(**{name: sizes[name] for name in ("width", "layers", "heads", "hidden")})
-    model = build(config, {"tokens": {"vocabulary": sizes["vocabulary"]}}, seed=1)
+    model = config.build({"tokens": {"vocabulary": sizes["vocabulary"]}}, seed=1)
     random = np.random.default_rng(0)
     model.set_weights([random.normal(size=weight.shape) for weight in model.get_weights()])
     saved_model.write(model, None, None, tmp_path / "saved_model")

@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 from tasks.compression.stored import FactoredModel
-from tasks.config.models import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TransformerModel, ViTModel
 from tasks.errors import Failed
-from tasks.models import build, functions
+from tasks.models.convnet import ConvnetModel, ResNetModel
+from tasks.models.encoder import EncoderModel
 from tasks.models.features import classes, model_inputs, output_size, positions, targets
 from tasks.models.keras_archive import outside
+from tasks.models.mlp import MlpModel
+from tasks.models.transformer import TransformerModel
+from tasks.models.vit import ViTModel
 from tests.support.golden import pinned
 from tests.test_model_parts import IMAGE, LABEL, MODELS, TABLE, TEXT, TOKENS
 
@@ -105,10 +108,10 @@ def spelt(value: Any) -> str:
 def described() -> Iterator[str]:
     for name, (config, features) in PINNED.items():
         yield name
-        model = build(config, features, seed=1)
+        model = config.build(features, seed=1)
         yield from layers(model)
         if config.kind == "transformer" and config.document_mask is True:
-            for function in functions(config, features, model):
+            for function in config.functions(features, model):
                 yield f"{name}: {function.name} to {' '.join(function.outputs)}"
                 yield from layers(function.graph)
 
@@ -121,7 +124,7 @@ def test_kernels_begin_by_the_initializer_that_is_named() -> None:
     """LeCun's normal numbers have a variance of one by the inputs of a unit; the outputs stay as they are."""
     config = MlpModel(units=(400, 300), initializer="lecun_normal")
     features = {"numbers": {"dtype": "float32", "shape": [500]}, "label": LABEL}
-    named, plain = (build(each, features, seed=1) for each in (config, config.model_copy(update={"initializer": None})))
+    named, plain = (each.build(features, seed=1) for each in (config, config.model_copy(update={"initializer": None})))
     for layer, inputs in (("dense0", 500), ("dense1", 400)):
         deviation = np.asarray(named.get_layer(layer).kernel).std()
         assert deviation == pytest.approx(inputs**-0.5, rel=0.02)

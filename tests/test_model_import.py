@@ -16,14 +16,14 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.load import load
-from tasks.config.models import ImportedModel
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import PythonSource
 from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.own_files import source_files
-from tasks.models import build, keras_file
+from tasks.models import keras_file
+from tasks.models.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.snapshots import own_files
@@ -210,15 +210,15 @@ def test_a_brought_model_is_exact_and_is_loaded_without_the_users_folder(
 
 def test_arguments_reach_the_function(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:
     features = tiny.manifest["features"]
-    one, other = (build(net("sequential", **given), features, 1) for given in ({}, {"units": 5}))
+    one, other = (net("sequential", **given).build(features, 1) for given in ({}, {"units": 5}))
     assert [variable.shape for variable in other.weights][:2] == [(16, 5), (5,)] != one.weights[0].shape
-    assert not np.array_equal(one.weights[0], build(net("sequential"), features, 2).weights[0]), "of another seed"
+    assert not np.array_equal(one.weights[0], net("sequential").build(features, 2).weights[0]), "of another seed"
 
 
 def test_numbers_that_a_library_or_a_thread_draws_from_pythons_generator_change_no_weight(
     net: Callable[..., ImportedModel], tiny: Snapshot
 ) -> None:
-    one, other, last = (build(net("beside_others"), tiny.manifest["features"], seed) for seed in (1, 1, 2))
+    one, other, last = (net("beside_others").build(tiny.manifest["features"], seed) for seed in (1, 1, 2))
     assert np.array_equal(one.weights[0], other.weights[0]) and not np.array_equal(one.weights[0], last.weights[0])
 
 
@@ -227,7 +227,7 @@ def test_the_order_of_arguments_decides_nothing(net: Callable[..., ImportedModel
     arguments = {"d": 4, "sizes": {"b": 2, "a": 1}, "c": 3}
     turned = {"c": 3, "sizes": {"a": 1, "b": 2}, "d": 4}
     for given in (arguments, turned):
-        model = build(net("listed", **given), tiny.manifest["features"], 1)
+        model = net("listed", **given).build(tiny.manifest["features"], 1)
         assert [variable.path.split("/")[-2] for variable in model.variables[:8:2]] == list("abcd")
 
 
@@ -333,7 +333,7 @@ def test_outputs_of_several_targets_are_joined_in_their_order_or_by_name(net: Ca
     features = {"numbers": numbers, "target": {"dtype": "float32", "shape": [2], "names": ["low", "high"]}}
 
     def brought(names: list[str], bias: list[float]) -> keras.Model:
-        return build(net("several", names=names, bias=bias).model_copy(update={"task": "regression"}), features, 1)
+        return net("several", names=names, bias=bias).model_copy(update={"task": "regression"}).build(features, 1)
 
     for names, bias in (([], [3.0, 5.0]), (["high", "low"], [5.0, 3.0])):
         model = brought(names, bias)
@@ -346,7 +346,7 @@ def test_outputs_of_several_targets_are_joined_in_their_order_or_by_name(net: Ca
 
 def test_an_unknown_argument_is_named(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:
     with pytest.raises(Failed, match="TypeError: .*unexpected keyword argument 'depth'"):
-        build(net("sequential", depth=3), tiny.manifest["features"], 1)
+        net("sequential", depth=3).build(tiny.manifest["features"], 1)
 
 
 def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from keras.src.backend.common import global_state
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.fine_tune import FileInit
-from tasks.config.models import KerasFileModel
 from tasks.errors import Failed, Refused
-from tasks.models import build, from_file, keras_file
+from tasks.models import keras_archive, keras_file
 from tasks.models.keras_archive import outside
+from tasks.models.user_models import KerasFileModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training.fit import fit
@@ -79,7 +79,7 @@ def with_weights(saved: Path, target: Path, make: Callable[[h5py.File], None]) -
 
 
 def built(path: Path, tiny: Snapshot, **options: Any) -> keras.Model:
-    return build(KerasFileModel(path=str(path), **options), tiny.manifest["features"], 1)
+    return KerasFileModel(path=str(path), **options).build(tiny.manifest["features"], 1)
 
 
 @pytest.mark.parametrize("weights", [False, True])
@@ -109,10 +109,10 @@ def test_a_whole_model_with_optimizer_and_nested_layers_is_read(tmp_path: Path) 
     model.compile("adam", "mse", run_eagerly=True)
     model.fit(np.ones((4, 6, 4)), np.ones((4, 2)), verbose=0)
     model.save(tmp_path / "whole.keras")
-    read = from_file.load(tmp_path / "whole.keras", "model.path")
+    read = keras_archive.load(tmp_path / "whole.keras", "model.path")
     assert all(np.array_equal(a, b) for a, b in zip(read.get_weights(), model.get_weights(), strict=True))
-    made = from_file.bytes_of(lambda: from_file.described(tmp_path / "whole.keras", "x"), "x", "whole")
-    assert made == from_file.size_of(model)
+    made = keras_archive.bytes_of(lambda: keras_archive.described(tmp_path / "whole.keras", "x"), "x", "whole")
+    assert made == keras_archive.size_of(model)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,15 +20,6 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.methods import quantise
 from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.base import Conflict
-from tasks.config.models import (
-    Convnet1dModel,
-    DlrmModel,
-    EncoderModel,
-    MlpModel,
-    ResNetModel,
-    TransformerModel,
-    ViTModel,
-)
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Pipeline
@@ -37,9 +30,17 @@ from tasks.evaluation.intervals import ONE_SIDED
 from tasks.evaluation.metrics import Means, mean
 from tasks.exporting import FORMATS, format_of, litert, saved_model, stablehlo
 from tasks.exporting.litert import LiteRT
-from tasks.models import build, forward, keras_file
+from tasks.models import forward, keras_file
+from tasks.models.convnet import Convnet1dModel, ResNetModel
+from tasks.models.dlrm import DlrmModel
+from tasks.models.encoder import EncoderModel
+from tasks.models.mlp import MlpModel
+from tasks.models.transformer import TransformerModel
+from tasks.models.vit import ViTModel
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
+from tests.support.fresh import in_fresh_process
+from tests.support.homes import ROOT
 from tests.support.tiny import CONFIG, write_hashes
 from tests.support.training import raise_conflict
 
@@ -82,6 +83,11 @@ exported and is quantised by all tests of compression; several experts for a tok
 
 QUICK = ("dlrm", "mlp", "convnet1d")
 """Those whose graphs are compiled in a second or two."""
+
+
+def built(kind: str, seed: int) -> Any:
+    config, features = KINDS[kind]
+    return config.build(features, seed)
 
 
 def arrays(features: dict[str, Any], rows: int, seed: int) -> dict[str, np.ndarray]:
@@ -194,7 +200,7 @@ def close(run: Any, model: Any, given: dict[str, Any]) -> bool:
 def test_a_kind_answers_alike_in_every_format(kind: str, tmp_path: Path) -> None:
     """LiteRT's file is that of the test above, which comes from the SavedModel; StableHLO's that of the one below."""
     model_config, features = KINDS[kind]
-    model, given, paths = build(model_config, features, seed=1), inputs(features, 5), dict[str, Path]()
+    model, given, paths = model_config.build(features, seed=1), inputs(features, 5), dict[str, Path]()
     for name in FORMATS.keys() - {"litert", "stablehlo"}:
         form = format_of(name)
         (tmp_path / name).mkdir()
@@ -216,7 +222,7 @@ for folder in map(pathlib.Path, sys.argv[2:]):
 @pytest.mark.slow
 def test_every_kind_answers_alike_in_stablehlo(tmp_path: Path) -> None:
     """One process of JAX writes all: its start takes seconds."""
-    models = {kind: build(*KINDS[kind], seed=1) for kind in KINDS}
+    models = {kind: built(kind, 1) for kind in KINDS}
     for kind, model in models.items():
         (tmp_path / kind).mkdir()
         format_of("keras").write(model, None, None, tmp_path / kind / "model.keras")
@@ -230,18 +236,18 @@ def test_every_kind_answers_alike_in_stablehlo(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_a_pure_function_whose_layers_have_names_of_ours(kind: str) -> None:
-    one, other = (build(*KINDS[kind], seed=3) for _ in range(2))
+    one, other = (built(kind, 3) for _ in range(2))
     assert [operation.name for operation in one.operations] == [operation.name for operation in other.operations]
     assert [weight.path for weight in one.weights] == [weight.path for weight in other.weights]
     assert all(np.array_equal(a, b) for a, b in zip(one.get_weights(), other.get_weights(), strict=True))
-    differ = build(*KINDS[kind], seed=4).get_weights()
+    differ = built(kind, 4).get_weights()
     assert not all(np.array_equal(a, b) for a, b in zip(one.get_weights(), differ, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["resnet", "convnet1d", "encoder"])
 def test_kernels_begin_as_the_initializer_of_that_name_has_it(kind: str) -> None:
     config, features = KINDS[kind]
-    stock, other = (build(config.model_copy(update=more), features, 1) for more in ({}, {"initializer": "orthogonal"}))
+    stock, other = (config.model_copy(update=more).build(features, 1) for more in ({}, {"initializer": "orthogonal"}))
     before, after = ({v.path: np.asarray(v) for v in model.weights} for model in (stock, other))
     changed = {path for path in before if not np.array_equal(before[path], after[path])}
     kernels = {path for path, values in before.items() if path.endswith("/kernel") and values.any()}
@@ -253,7 +259,7 @@ def test_kernels_begin_as_the_initializer_of_that_name_has_it(kind: str) -> None
 
 def test_grouped_queries_have_fewer_weights_and_one_group_each_is_the_stock_attention() -> None:
     stock, same, grouped = (
-        build(TransformerModel(width=16, layers=1, heads=4, hidden=24, kv_heads=heads), TOKENS, 1)
+        TransformerModel(width=16, layers=1, heads=4, hidden=24, kv_heads=heads).build(TOKENS, 1)
         for heads in (None, 4, 1)
     )
     given = inputs(TOKENS, 2)["tokens"]
@@ -286,8 +292,104 @@ def test_what_cannot_be_is_refused(make: Callable[[], Any], says: str) -> None:
 def test_an_input_of_another_form_is_refused() -> None:
     for model in (ResNetModel(), ViTModel()):
         with pytest.raises(Failed, match="it reads images; use kind: mlp"):
-            build(model, SOUND, 1)
+            model.build(SOUND, 1)
     with pytest.raises(Failed, match="convnet1d on image of shape"):
-        build(Convnet1dModel(), IMAGE, 1)
+        Convnet1dModel().build(IMAGE, 1)
     with pytest.raises(Failed, match="every block halves the 16 steps, which have room for 4"):
-        build(Convnet1dModel(filters=(4,) * 5), SOUND, 1)
+        Convnet1dModel(filters=(4,) * 5).build(SOUND, 1)
+
+
+TOY = '''
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from tasks.models.architecture import OwnArchitecture, Predicts
+
+if TYPE_CHECKING:
+    import keras
+
+
+class ToyModel(OwnArchitecture):
+    """A perceptron with one hidden layer."""
+
+    noun: ClassVar[str] = "toy"
+    reads: ClassVar[tuple[str, ...]] = ("image",)
+
+    kind: Literal["toy"] = "toy"
+    """The architecture."""
+
+    task: Predicts = "classification"
+    """Determines the default loss."""
+
+    width: Annotated[int, Field(ge=1)] = 8
+    """Units of the hidden layer."""
+
+    def network(self, features: dict[str, Any], seed: int) -> keras.Model:
+        """Build the model: images [B, height, width, channels] to logits [B, classes]."""
+        import keras
+
+        from tasks.models.layers import dense, head, input_layer
+
+        inputs, x = input_layer(self.single_image(features))
+        x = dense(self.width, "hidden", seed)(keras.layers.Flatten(name="flat")(x))
+        return keras.Model(inputs, head(x, features, self.task, seed), name="toy")
+'''
+ADDED = """
+import json, os, re, sys
+from pathlib import Path
+
+sys.path.insert(0, os.getcwd())
+import numpy as np
+
+from tasks.config.compose import Config
+from tasks.config.load import validate
+from tasks.config.reference import page
+from tasks.errors import Refused
+from tasks.models import MODELS, keras_file, models_for
+
+values = {"name": "n", "train": {"steps": 7}, "model": {"kind": "toy", "width": 5, "initializer": "orthogonal"}}
+config = validate(values)
+assert MODELS["toy"](width=5, initializer="orthogonal") == config.model
+assert models_for("image") == ("convnet", "mlp", "resnet", "vit", "toy", "import", "keras_file")
+assert "ToyModel" in Config.model_json_schema()["$defs"]
+assert "## model (toy)\\n\\nA perceptron with one hidden layer." in page()
+assert "| `model.width` | integer (≥ 1) | `8` | Units of the hidden layer. |" in page()
+distill = {"kind": "distill", "student": {"kind": "toy", "width": 2}, "fine_tune": {"steps": 2}}
+assert validate({**values, "compress": {"methods": [[distill]]}}).compress.on_models[0].student_model.width == 2
+for wrong, says in (
+    ({"kind": "toys"}, "must be one of 'convnet', .*, 'convnet1d', 'toy', 'import', 'keras_file'"),
+    ({"kind": "toy", "widht": 5}, "unknown key of model; did you mean model.width"),
+):
+    try:
+        validate({**values, "model": wrong})
+        raise AssertionError(wrong)
+    except Refused as refused:
+        assert re.search(says, str(refused)), refused
+
+from tasks.artifacts import Snapshot
+from tasks.training.fit import fit
+from tests.support.benches import published, workbench
+from tests.support.tiny import CONFIG, write_snapshot
+
+bench, trained = workbench(Path("snapshot")), workbench(Path("model"))
+snapshot = published(Snapshot, bench, write_snapshot(bench))
+fit(trained, snapshot, config.model, CONFIG, seed=1)
+model = keras_file.load(trained.staging.root)
+assert [layer.name for layer in model.layers] == ["image", "image_rescale", "flat", "hidden", "logits"]
+begun = config.model.build(snapshot.manifest["features"], 1)
+assert not np.array_equal(model.get_layer("hidden").kernel, begun.get_layer("hidden").kernel)
+print(json.dumps(json.loads((trained.staging.root / "architecture.json").read_bytes())["model"]))
+"""
+
+
+def test_an_architecture_is_added_by_one_class_in_one_file(tmp_path: Path) -> None:
+    """It is in the schema, the reference, the errors and the students of a distillation, and is trained and loaded."""
+    for folder in ("tasks", "tests/support"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests/__init__.py").touch()
+    (tmp_path / "tasks/models/toy.py").write_text(TOY)
+    described = json.loads(in_fresh_process(ADDED, folder=tmp_path))
+    assert described == {"initializer": "orthogonal", "kind": "toy", "task": "classification", "width": 5}

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.models import EncoderModel
-from tasks.models import build
+from tasks.models.encoder import EncoderModel
 from tasks.models.layers import PADDING
 
 TEXT = {"dtype": "int32", "shape": [12], "sizes": [40], "padding": PADDING}
@@ -21,7 +20,7 @@ FEATURES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("task", FEATURES)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_an_encoder_reads_a_text_and_not_the_padding_behind_it(task: Any, layers: int) -> None:
-    model = build(EncoderModel(task=task, width=16, layers=layers, heads=2, hidden=24), FEATURES[task], seed=3)
+    model = EncoderModel(task=task, width=16, layers=layers, heads=2, hidden=24).build(FEATURES[task], seed=3)
     random = np.random.default_rng(0)
     for variable in model.trainable_variables:  # heads begin at 0
         variable.assign(np.asarray(variable) + random.normal(0, 0.2, variable.shape))

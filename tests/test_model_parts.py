@@ -9,19 +9,12 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config.models import (
-    Convnet1dModel,
-    ConvnetModel,
-    DlrmModel,
-    EncoderModel,
-    MlpModel,
-    ResNetModel,
-    TransformerModel,
-    ViTModel,
-)
-from tasks.models import build
-from tasks.models.dlrm import pairs
-from tasks.models.vit import positions
+from tasks.models.convnet import Convnet1dModel, ConvnetModel, ResNetModel
+from tasks.models.dlrm import DlrmModel, pairs
+from tasks.models.encoder import EncoderModel
+from tasks.models.mlp import MlpModel
+from tasks.models.transformer import TransformerModel
+from tasks.models.vit import ViTModel, positions
 
 LABEL = {"dtype": "int64", "shape": [], "classes": ["a", "b", "c"]}
 IMAGE = {"image": {"dtype": "uint8", "shape": [8, 12, 3]}, "label": LABEL}
@@ -59,7 +52,7 @@ def values(model: keras.Model) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_layer_begins_by_the_seed_and_none_as_another_does(kind: str) -> None:
     config, features = MODELS[kind]
-    one, again, other = (values(build(config, features, seed)) for seed in (3, 3, 4))
+    one, again, other = (values(config.build(features, seed)) for seed in (3, 3, 4))
     assert len(one) > 2 and one.keys() == again.keys() == other.keys()
     assert [path for path in one if not np.array_equal(one[path], again[path])] == []
     assert [path for path in one if np.array_equal(one[path], other[path])] == []
@@ -73,7 +66,8 @@ def test_patches_are_at_their_row_and_their_column() -> None:
     rows, columns = places[:, :8].reshape(2, 3, 8), places[:, 8:].reshape(2, 3, 8)
     assert (rows == rows[:, :1]).all() and (columns == columns[:1]).all()
     assert np.abs(rows[0] - rows[1]).max() > 0.5 and np.abs(columns[:, 1] - columns[:, 2]).max() > 0.5
-    model = build(*MODELS["vit"], seed=3)
+    config, features = MODELS["vit"]
+    model = config.build(features, 3)
     random = np.random.default_rng(0)
     model.get_layer("logits").kernel.assign(random.normal(size=(16, 3)))
     images = random.integers(0, 256, (5, 8, 12, 3)).astype(np.uint8)
@@ -97,8 +91,8 @@ def test_products_are_of_each_pair_once_and_of_none_with_itself() -> None:
 def test_a_group_of_heads_shares_the_keys_and_values_beside_each_other() -> None:
     """Two of keys and values for four heads answer as four of which each is there twice, one after the other."""
     size, config = 4, TransformerModel(width=16, layers=1, heads=4, kv_heads=2, hidden=24)
-    grouped = build(config, TOKENS, seed=3)
-    whole = build(config.model_copy(update={"kv_heads": None}), TOKENS, seed=3)
+    grouped = config.build(TOKENS, seed=3)
+    whole = config.model_copy(update={"kv_heads": None}).build(TOKENS, seed=3)
     random = np.random.default_rng(0)
     for variable in grouped.trainable_variables:
         value = np.asarray(variable) + random.normal(0, 0.2, variable.shape).astype(np.float32)
@@ -114,6 +108,6 @@ def test_a_group_of_heads_shares_the_keys_and_values_beside_each_other() -> None
 
 
 def test_a_residual_network_doubles_its_filters_at_each_stage() -> None:
-    model = build(ResNetModel(blocks=(1, 1, 1), filters=4, groups=2), IMAGE, seed=3)
+    model = ResNetModel(blocks=(1, 1, 1), filters=4, groups=2).build(IMAGE, seed=3)
     shapes = [tuple(model.get_layer(f"stage{stage}_block0_conv1").output.shape[1:]) for stage in range(3)]
     assert shapes == [(8, 12, 4), (4, 6, 8), (2, 3, 16)]

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config.base import identity
-from tasks.config.models import EncoderModel
 from tasks.config.strategy import Mirrored, Tpu
 from tasks.config.train import TrainConfig
 from tasks.draws import permutation
@@ -28,6 +27,7 @@ from tasks.feed.batches import BatchReader
 from tasks.feed.needs import check_training
 from tasks.feed.order import batch_rows
 from tasks.feed.orders import LengthOrder
+from tasks.models.encoder import EncoderModel
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import engine
 from tasks.training.engines.tensorflow.step import COLUMNS, without_padding

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import TransformerModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import JsonlSource, TextFilesSource
@@ -27,6 +26,7 @@ from tasks.evaluation.judging import make_judge
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.feed import needs, open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
+from tasks.models.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
@@ -129,7 +129,6 @@ def test_targets_spell_every_document_byte_for_byte(whole: tuple[Path, Path]) ->
 
 
 def test_a_document_is_read_as_if_it_were_alone(whole: tuple[Path, Path]) -> None:
-    from tasks.models import build
 
     snapshot = open_snapshot(whole[1])
     features = snapshot.features
@@ -139,7 +138,7 @@ def test_a_document_is_read_as_if_it_were_alone(whole: tuple[Path, Path]) -> Non
     begin = int(np.flatnonzero(row == bos)[1])
     config = TransformerModel(width=32, layers=1, heads=2, hidden=32)
     for mask, same in (("auto", True), (True, True), (False, False)):
-        model = build(config.model_copy(update={"document_mask": mask}), features, seed=1)
+        model = config.model_copy(update={"document_mask": mask}).build(features, seed=1)
         for variable in model.trainable_variables:  # outputs of a block begin at zero
             variable.assign(np.random.default_rng(variable.shape[-1]).normal(size=variable.shape) * 0.3)
         in_row = np.asarray(model(row[None]))[0, begin:]

@@ -14,14 +14,13 @@ import pytest
 from tasks import snapshots
 from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
-from tasks.config.models import MlpModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource, SklearnSource
 from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
-from tasks.models import build
+from tasks.models.mlp import MlpModel
 from tasks.reader import Reader
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
@@ -64,7 +63,7 @@ def test_mean_and_variance_are_those_of_the_train_split(made: Snapshot) -> None:
 
 def test_a_model_reads_it_standardised(made: Snapshot) -> None:
     reader, features = open_snapshot(made.path), made.manifest["features"]
-    model = build(MlpModel(task="regression", units=(4,)), features, seed=0)
+    model = MlpModel(task="regression", units=(4,)).build(features, seed=0)
     assert {each.name for each in model.inputs} == {"numbers", "categories"}
     rescale = next(layer for layer in model.layers if "rescale" in layer.name)
     rescaled = np.asarray(rescale(np.asarray(reader.arrays("train")["numbers"][:])))[:, 1:]

@@ -15,13 +15,14 @@ import tensorflow as tf
 from tasks.artifacts import Outcome, Snapshot
 from tasks.config.fine_tune import FileInit
 from tasks.config.load import load
-from tasks.config.models import ImportedModel, TransformerModel
 from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
-from tasks.models import added_loss, build, keras_file
-from tasks.models.experts import chosen
+from tasks.models import keras_file
+from tasks.models.layers.attention import chosen
+from tasks.models.transformer import TransformerModel
+from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow.losses import weighted_sum
@@ -84,7 +85,7 @@ def test_a_token_uses_as_many_experts_as_it_is_given() -> None:
 
 def test_an_expert_that_is_not_chosen_changes_nothing() -> None:
     """The router sends all tokens to the expert 2; the weights of the others may be anything."""
-    model = build(MODEL, FEATURES, seed=3)
+    model = MODEL.build(FEATURES, seed=3)
     random = np.random.default_rng(0)
     for variable in model.weights:
         variable.assign(variable + random.normal(0, 0.1, variable.shape).astype("float32"))
@@ -113,8 +114,8 @@ def test_an_expert_that_is_not_chosen_changes_nothing() -> None:
 
 
 def test_the_added_loss_is_that_of_the_paper_for_each_sequence() -> None:
-    model = build(MODEL, FEATURES, seed=3)
-    added = added_loss(MODEL, model)
+    model = MODEL.build(FEATURES, seed=3)
+    added = MODEL.added_loss(model)
     tokens = given(5)
     routers = [model.get_layer(f"block{block}_router").output for block in range(2)]
     found, *logits = (np.asarray(each) for each in keras.Model(model.inputs[0], [added, *routers])(tokens))
@@ -125,12 +126,12 @@ def test_the_added_loss_is_that_of_the_paper_for_each_sequence() -> None:
             counts = np.bincount(each[row].argmax(-1), minlength=4) / 16
             expected[row] += 4 * (counts * probabilities[row].mean(0)).sum()
     np.testing.assert_allclose(found, 0.01 * expected, rtol=1e-5)
-    assert added_loss(MODEL.model_copy(update={"balance_weight": 0.0}), model) is None
+    assert MODEL.model_copy(update={"balance_weight": 0.0}).added_loss(model) is None
 
 
 def collapsed(path: Path) -> FileInit:
     """Initial weights with which nearly all tokens choose the expert 2: tokens have much in common, which it reads."""
-    model = build(ONE_BLOCK, FEATURES, seed=3)
+    model = ONE_BLOCK.build(FEATURES, seed=3)
     for variable in model.weights:
         if variable.path == "embedding/embeddings":
             variable.assign(variable + 0.02)
@@ -246,7 +247,7 @@ def test_losses_that_layers_add_are_minimised(
     free = trained("free", steps=100)
     assert np.linalg.norm(one["first/kernel"]) < 0.85 * np.linalg.norm(free["first/kernel"])
     plain, regular = trained("plain", steps=1, learning_rate=0.1), trained("regular", steps=1, learning_rate=0.1)
-    model = build(ImportedModel(target="nets:regular", folder=str(tmp_path)), tiny.manifest["features"], 5)
+    model = ImportedModel(target="nets:regular", folder=str(tmp_path)).build(tiny.manifest["features"], 5)
     [start] = [np.asarray(variable) for variable in model.weights if variable.path.endswith("out/kernel")]
     [difference] = [plain[path] - regular[path] for path in plain if path.endswith("out/kernel")]
     np.testing.assert_allclose(difference, 0.1 * 2 * 0.01 * start, atol=2e-7)

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config.models import MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
+from tasks.models.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training import speed
 from tasks.training.checkpoints import unpack

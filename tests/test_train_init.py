@@ -15,14 +15,15 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import Conflict, identity
 from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
-from tasks.config.models import ImportedModel, MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
-from tasks.models import build, keras_file
+from tasks.models import keras_file
+from tasks.models.mlp import MlpModel
+from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
@@ -61,7 +62,7 @@ def started(config: Any, snapshot: SnapshotReader, start: Model | None = None, m
     weights = starting.initial_weights(config, start, model, snapshot.features, 5)
     engine = engines.build(CONFIG, model, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
     engine.begin_with(weights)
-    paths = [variable.path for variable in build(model, snapshot.features, 5).variables]
+    paths = [variable.path for variable in model.build(snapshot.features, 5).variables]
     got = engine.weights()
     engine.close()
     return {path: got[f"model/{number:05d}"] for number, path in enumerate(paths) if "seed" not in path}
@@ -178,7 +179,7 @@ def test_weights_of_another_model_are_refused_and_not_taken_by_their_place(
 
 def test_weights_of_layers_with_other_names_are_refused(tmp_path: Path) -> None:
     """Keras takes them: the places and shapes are the same."""
-    from tasks.models.from_file import refuse_other_weights
+    from tasks.models.keras_archive import refuse_other_weights
 
     def made(*names: str | None) -> keras.Model:
         return keras.Sequential([keras.Input((3,)), *(keras.layers.Dense(3, name=name) for name in names)])
@@ -230,7 +231,7 @@ def test_a_training_begins_with_a_backbone_of_keras_hub(
     with pytest.raises(Refused, match="train.init.preset: bert; .* as in ./folder, or set train.init.download to true"):
         starting.check_init(KerasHubInit(preset="bert"))
     weights = starting.initial_weights(config, None, model, snapshot.features, 5)
-    paths = [variable.path for variable in build(model, snapshot.features, 5).variables]
+    paths = [variable.path for variable in model.build(snapshot.features, 5).variables]
     got = {path: weights[f"model/{number:05d}"] for number, path in enumerate(paths)}
     expected = starting.by_path(bert)
     assert len(expected) > 20 and {f"encoder/{path}" for path in expected} <= got.keys()
@@ -345,7 +346,7 @@ def test_an_embedding_and_a_dense_layer_of_more_axes_are_adapted(
     engine.close()
     assert all(np.array_equal(start[path], frozen[path]) for path in paths.values()), "the base stays"
     assert np.abs(ended - began).max() > 1e-3, "and the outputs move"
-    plain = build(model, snapshot.features, 5)
+    plain = model.build(snapshot.features, 5)
     for variable, name in zip(plain.variables, sorted(made), strict=True):
         variable.assign(made[name])
     assert np.abs(np.asarray(plain(images)) - ended).max() < 1e-5, "as those of the merged model"

@@ -17,14 +17,16 @@ from pydantic import ValidationError
 from tasks.artifacts import Snapshot
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.models import ImportedModel, MlpModel, ResNetModel
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
-from tasks.models.segments import cheapest, packed, segments
+from tasks.models.convnet import ResNetModel
+from tasks.models.mlp import MlpModel
+from tasks.models.stages import cheapest, packed, segments
+from tasks.models.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.training import engines
 from tasks.training.engines.tensorflow.memory import activations

@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 
-from tasks.config.models import ConvnetModel
-from tasks.models import build
+from tasks.models.convnet import ConvnetModel
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import load, save, weights_sha256
 
@@ -19,7 +18,7 @@ def test_saved_model_rebuilds_with_the_same_weights_and_repeats_its_bytes(benche
     folders = []
     for name in ("one", "two"):
         staging = benches(name).staging
-        model = build(CONFIG, FEATURES, seed=3)
+        model = CONFIG.build(FEATURES, seed=3)
         saved = save(model, staging, CONFIG, FEATURES, seed=3)
         folders.append(staging.root)
         assert saved == {"weights_sha256": weights_sha256(model)}
@@ -29,7 +28,7 @@ def test_saved_model_rebuilds_with_the_same_weights_and_repeats_its_bytes(benche
 
 
 def test_keras_alone_reads_the_file_and_answers_alike(bench):
-    model = build(CONFIG, FEATURES, seed=3)
+    model = CONFIG.build(FEATURES, seed=3)
     save(model, bench.staging, CONFIG, FEATURES, seed=3)
     images = Batch({"image": np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1), "uint8")})
     alone = keras.models.load_model(bench.staging.root / "model.keras")

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config.models import ConvnetModel, MlpModel
 from tasks.errors import Failed
-from tasks.models import build
+from tasks.models.convnet import ConvnetModel
+from tasks.models.mlp import MlpModel
 
 FEATURES = {
     "image": {"shape": [8, 8, 1], "dtype": "uint8"},
@@ -17,9 +17,9 @@ FEATURES = {
 @pytest.mark.parametrize("config", [ConvnetModel(filters=(4, 8), dense=16), MlpModel(units=(16,), dropout=0.5)])
 def test_weights_are_a_function_of_the_seed_alone(config):
     keras.utils.set_random_seed(1)
-    first = build(config, FEATURES, seed=7)
+    first = config.build(FEATURES, seed=7)
     keras.utils.set_random_seed(2)
-    second, other = build(config, FEATURES, seed=7), build(config, FEATURES, seed=8)
+    second, other = config.build(FEATURES, seed=7), config.build(FEATURES, seed=8)
     assert [weight.path for weight in first.weights] == [weight.path for weight in second.weights]
     for one, two in zip(first.variables, second.variables, strict=True):
         np.testing.assert_array_equal(one.value.numpy(), two.value.numpy())
@@ -28,7 +28,7 @@ def test_weights_are_a_function_of_the_seed_alone(config):
 
 @pytest.mark.parametrize("config", [ConvnetModel(filters=(4, 8), dense=16), MlpModel(units=(16,))])
 def test_model_reads_the_feature_as_stored_and_gives_float32_logits(config):
-    model = build(config, FEATURES, seed=0)
+    model = config.build(FEATURES, seed=0)
     assert [tensor.name for tensor in model.inputs] == ["image"]
     assert model.inputs[0].dtype == "uint8"
     assert model.layers[-1].name == "logits"
@@ -38,4 +38,4 @@ def test_model_reads_the_feature_as_stored_and_gives_float32_logits(config):
 
 def test_too_many_blocks_for_the_image_are_named():
     with pytest.raises(Failed, match="8 x 8 pixels have room for 3"):
-        build(ConvnetModel(filters=(4, 4, 4, 4)), FEATURES, seed=0)
+        ConvnetModel(filters=(4, 4, 4, 4)).build(FEATURES, seed=0)

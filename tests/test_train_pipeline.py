@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tasks.config.models import MlpModel, TransformerModel
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
-from tasks.models import build as build_model
+from tasks.models.mlp import MlpModel
 from tasks.models.stages import balanced, cut, separators
+from tasks.models.transformer import TransformerModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt
@@ -105,7 +105,7 @@ def step_by(strategy: Any, model_config: Any, features: dict[str, Any], optimize
 
     with strategy.scope():
         with policy(POLICY[precision]):
-            model = strategy.place(build_model(model_config, features, 3))
+            model = strategy.place(model_config.build(features, 3))
         random = np.random.default_rng(0)
         for weight in model.trainable_variables:
             weight.assign(weight + random.normal(0, 0.1, weight.shape).astype("float32"))
@@ -314,7 +314,7 @@ def test_the_most_costly_stage_costs_as_little_as_possible() -> None:
 
 def test_a_mask_is_computed_by_each_stage_and_an_embedding_costs_nothing() -> None:
     """By its weights the embedding of 900 tokens would be a stage of its own."""
-    model = build_model(TRANSFORMER, {"tokens": {**TOKENS["tokens"], "vocabulary": 900}}, 1)
+    model = TRANSFORMER.build({"tokens": {**TOKENS["tokens"], "vocabulary": 900}}, 1)
     assert len(separators(model)) == 6, "after the embedding, attention and feed-forward of each block, the last norm"
     stages = cut(model, 3)
     assert [stage.reads for stage in stages] == [("tokens",), ("tokens",), ()]

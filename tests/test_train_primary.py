@@ -13,10 +13,10 @@ import pytest
 from sklearn.metrics import f1_score
 
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ConvnetModel
 from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
+from tasks.models.convnet import ConvnetModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training.engines.tensorflow.scoring import gathered

@@ -12,12 +12,12 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.augment import Crop, Flip, Mixup, Noise
-from tasks.config.models import MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Stopped
 from tasks.feed.order import batch_rows
+from tasks.models.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit

@@ -18,14 +18,15 @@ import pytest
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config.base import Conflict, identity
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ConvnetModel, ImportedModel
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.evaluation.intervals import over_seeds
 from tasks.feed import open_snapshot
-from tasks.models import build, forward, keras_file
+from tasks.models import forward, keras_file
+from tasks.models.convnet import ConvnetModel
+from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home
@@ -232,7 +233,7 @@ def test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first
     }
     made = []
     for number in (2, 5, 11):
-        model = build(config, features, seed=0)
+        model = config.build(features, seed=0)
         for variable in model.weights:
             variable.assign(np.full(variable.shape, number, str(variable.dtype)))
         bench = benches(f"model{number}")

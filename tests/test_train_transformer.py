@@ -8,10 +8,10 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.config.models import TransformerModel
 from tasks.errors import Failed
-from tasks.models import build, forward
+from tasks.models import forward
 from tasks.models.keras_file import load, save
+from tasks.models.transformer import TransformerModel
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [33], "vocabulary": 300, "bos": 299}}
 CONFIG = TransformerModel(width=32, layers=2, heads=2, hidden=48)
@@ -26,7 +26,7 @@ assert not {"tasks", "flows", "tensorflow"} & {name.partition(".")[0] for name i
 @pytest.fixture
 def model(tf):
     """As after some training: zero matrices would hide mistakes."""
-    built = build(CONFIG, FEATURES, seed=3)
+    built = CONFIG.build(FEATURES, seed=3)
     random = np.random.default_rng(0)
     for weight in built.weights:
         weight.assign(weight + random.normal(0, 0.1, weight.shape).astype("float32"))
@@ -59,12 +59,12 @@ def test_places_count(model):
 
 
 def test_model_starts_by_knowing_nothing_and_every_layer_has_a_name_of_ours():
-    model = build(CONFIG, FEATURES, seed=0)
+    model = CONFIG.build(FEATURES, seed=0)
     logits = predict(model, tokens(2, 9))
     assert logits.shape == (2, 9, 300) and logits.dtype == np.float32
     assert np.abs(logits).max() < 1
     assert model.layers[0].name == "tokens" and model.layers[-1].name == "logits"
-    again = build(CONFIG, FEATURES, seed=0)
+    again = CONFIG.build(FEATURES, seed=0)
     assert [operation.name for operation in model.operations] == [operation.name for operation in again.operations]
 
 
@@ -95,7 +95,7 @@ def test_embeddings_do_not_decay_but_matrices_do(model):
 
 def test_what_does_not_fit_is_named():
     with pytest.raises(Failed, match="transformer on image, label"):
-        build(CONFIG, {"image": {}, "label": {}}, seed=0)
+        CONFIG.build({"image": {}, "label": {}}, seed=0)
     with pytest.raises(ValueError, match="set model.width to 24 or 32"):
         TransformerModel(width=30, heads=4)
     assert keras.config.dtype_policy().name == "float32"

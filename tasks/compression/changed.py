@@ -14,10 +14,9 @@ from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression.methods.method import ModelMethod
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
-from tasks.models import brought
-from tasks.models import build as build_model
+from tasks.models.architecture import stored_model
 from tasks.models.features import Arrays
-from tasks.models.keras_file import architecture, config_in, load, save
+from tasks.models.keras_file import architecture, load, save
 from tasks.models.layers import count_weights
 from tasks.models.usage import Usage
 
@@ -47,7 +46,7 @@ def prepare(bench: Workbench, method: ModelMethod, model: Model, seed: int) -> O
     """
     prepared, weights = method.prepare(config_of(model), load(model.path))
     features = architecture(model.path)["features"]
-    network = with_weights(build_model(prepared, features, seed), weights)
+    network = with_weights(prepared.build(features, seed), weights)
     return saved(bench, model, network, prepared, seed)
 
 
@@ -91,8 +90,8 @@ def finish(bench: Workbench, method: ModelMethod, trained: Model) -> Outcome:
     """Make the result of a method of the model that it has trained; writes what `build` writes."""
     finished, weights = method.finish(config_of(trained), load(trained.path))
     plan = architecture(trained.path)
-    finished = brought.at(finished, trained.path)
-    network = build_model(finished, plan["features"], plan["seed"])
+    finished = finished.at(trained.path)
+    network = finished.build(plan["features"], plan["seed"])
     missing = {variable.path for variable in network.weights} - weights.keys()
     assert not missing, f"{method.kind} gives no weights for {sorted(missing)}"
     return saved(bench, trained, with_weights(network, weights), finished)
@@ -100,7 +99,7 @@ def finish(bench: Workbench, method: ModelMethod, trained: Model) -> Outcome:
 
 def config_of(model: Model) -> Any:
     """Return the config of a model in the store, with the artifact's copies of the user's files."""
-    return brought.at(config_in(model.path), model.path)
+    return stored_model(architecture(model.path)["model"]).at(model.path)
 
 
 def with_weights(network: keras.Model, weights: Arrays) -> keras.Model:

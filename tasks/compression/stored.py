@@ -10,8 +10,8 @@ from pydantic import Field
 from tasks.compression.config import MethodConfig
 from tasks.compression.methods.method import ModelMethod
 from tasks.config.base import BY_KIND, NOT_IDENTITY
-from tasks.config.models import AnyModel
-from tasks.config.models.architecture import Architecture
+from tasks.models import AnyModel
+from tasks.models.architecture import Architecture
 
 if TYPE_CHECKING:
     import keras
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tasks.models.decoding import Function
 
 
-class Derived(Architecture):
+class Derived(Architecture, place=100):
     """A model that is made from another one."""
 
     noun: ClassVar[str] = "model"
@@ -30,13 +30,16 @@ class Derived(Architecture):
     model: StoredModel
     """The other one."""
 
-    @property
-    def inner(self) -> Any:
-        """The other one, which may be one that a method has made as well."""
-        return self.model
+    def own_files(self) -> dict[str, bytes]:
+        """Return the files that the other one is built from, by path in `code/`."""
+        return self.model.own_files()
+
+    def at(self, folder: Path) -> Self:
+        """Return the config of a model artifact in a folder, with the copies of its files in place of the user's."""
+        return self.model_copy(update={"model": self.model.at(folder)})
 
 
-class PreparedModel(Derived):
+class PreparedModel(Derived, place=101):
     """A model as it is while a method trains it."""
 
     kind: Literal["prepared"] = "prepared"
@@ -58,17 +61,13 @@ class PreparedModel(Derived):
 
     def build(self, features: dict[str, Any], seed: int) -> keras.Model:
         """Build the architecture before, with new weights, and add what the method needs in training."""
-        from tasks.models import build
-
-        model = build(self.inner, features, seed)
+        model = self.model.build(features, seed)
         self._method.attach(model)
         return model
 
     def added_loss(self, model: keras.Model) -> keras.KerasTensor | None:
         """Return what the architecture and the method add to the loss of each example, a symbolic float32 [B]."""
-        from tasks.models import added_loss
-
-        losses = [added_loss(self.inner, model), self._method.added_loss(model, Path(self.teacher))]
+        losses = [self.model.added_loss(model), self._method.added_loss(model, Path(self.teacher))]
         both = [loss for loss in losses if loss is not None]
         return sum(both[1:], start=both[0]) if both else None
 
@@ -78,7 +77,7 @@ class PreparedModel(Derived):
         return self.method
 
 
-class FactoredModel(Derived):
+class FactoredModel(Derived, place=102):
     """A model some of whose layers are two, with fewer values between them."""
 
     kind: Literal["factored"] = "factored"
@@ -88,22 +87,23 @@ class FactoredModel(Derived):
 
     def build(self, features: dict[str, Any], seed: int) -> keras.Model:
         """Build the architecture before, with new weights, and factor layers."""
-        from tasks.models import build
-        from tasks.models.factored import factored
+        from tasks.compression.factored import factored
 
-        return factored(build(self.inner, features, seed), self.ranks)
+        return factored(self.model.build(features, seed), self.ranks)
 
     def functions(self, features: dict[str, Any], model: keras.Model) -> list[Function]:
         """Return those of the architecture before, with the same layers factored, over the variables of the model."""
-        from tasks.models import build, functions
+        from tasks.compression.factored import factored
         from tasks.models.decoding import over
-        from tasks.models.factored import factored
 
-        before = functions(self.inner, features, build(self.inner, features, 0))
+        before = self.model.functions(features, self.model.build(features, 0))
         return [over(factored(each.graph, self.ranks), each.outputs, model) for each in before]
 
 
-StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
+if TYPE_CHECKING:
+    StoredModel = Architecture
+else:
+    StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
 
 for each in (Derived, PreparedModel, FactoredModel):
     each.model_rebuild()

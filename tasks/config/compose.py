@@ -10,7 +10,6 @@ from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import ConvnetModel, ModelConfig, models_for
 from tasks.config.notify import NotifyConfig
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
@@ -19,6 +18,7 @@ from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.config.sources import SklearnSource, SourceConfig
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
+from tasks.models import ModelConfig, default_model, models_for
 from tasks.search.config import TuneConfig
 
 
@@ -40,7 +40,7 @@ class Config(Section):
     snapshot: SnapshotConfig = ImageSnapshot()
     """Stage `snapshot`."""
 
-    model: ModelConfig = ConvnetModel()
+    model: ModelConfig = default_model("image")
     """The task and the architecture."""
 
     train: TrainConfig

@@ -1,76 +1,40 @@
-"""Architectures by `model.kind`: a model is a pure function of its config, the snapshot's features and a seed."""
+"""The section `model`: an architecture by `model.kind`, each a class in a file of this folder.
+
+Whatever lists the kinds derives from the classes: a new one is a file with a subclass of `OwnArchitecture`. Files of
+this folder import no framework at their top, as the config is read by processes that compute nothing; what is made of
+Keras' layers is in `tasks.models.layers`.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from tasks.config.models import ModelConfig
-from tasks.config.models.architecture import OwnArchitecture
+from tasks.config.base import BY_KIND
+from tasks.config.kinds import import_kinds, union_of
+from tasks.models.architecture import Architecture, OwnArchitecture
+
+import_kinds(__name__, __path__)
+
+MODELS: dict[str, type[Architecture]] = Architecture.kinds()
+"""The sections by `model.kind`."""
 
 if TYPE_CHECKING:
-    import keras
-
-    from tasks.models.decoding import Function
-
-ARCHITECTURES = {
-    "convnet": "tasks.models.convnet",
-    "convnet1d": "tasks.models.convnet1d",
-    "dlrm": "tasks.models.dlrm",
-    "encoder": "tasks.models.encoder",
-    "import": "tasks.models.imported",
-    "keras_file": "tasks.models.from_file",
-    "mlp": "tasks.models.mlp",
-    "resnet": "tasks.models.resnet",
-    "transformer": "tasks.models.transformer",
-    "vit": "tasks.models.vit",
-}
-"""The module of each kind, imported on use; each has `build(config, features, seed)`, and may have
-`added_loss` and `functions`. What a method of compression makes has them itself."""
+    OwnModel = OwnArchitecture
+    AnyModel = Architecture
+    ModelConfig = Architecture
+else:
+    OwnModel, AnyModel = union_of(OwnArchitecture.kinds().values()), union_of(MODELS.values())
+    ModelConfig = Annotated[AnyModel, BY_KIND]
 
 
-def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Model:
-    """Build the untrained float32 model of a config.
-
-    Args:
-        config: the section `model` of the config.
-        features: a snapshot manifest's `features`: `{name: {"shape": [...], "dtype": ..., "classes": [...]}}`.
-        seed: seed of the initial weights and of dropout, each layer with its own (`layers.layer_seed`).
-
-    Returns:
-        A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
-        ([B, classes], [B, targets], or [B, T, vocabulary] of a transformer); every layer has a name.
-
-    Raises:
-        Failed: the features do not fit the architecture.
-    """
-    model: keras.Model = _of(config, "build")(features, seed)
-    if isinstance(config, OwnArchitecture) and config.initializer is not None:
-        from tasks.models.layers import initialise
-
-        initialise(model, config.initializer, seed)
-    return model
+def models_for(snapshot: str) -> tuple[str, ...]:
+    """Return the values of `model.kind` that read a kind of snapshot, the default one first."""
+    return tuple(kind for kind, section in MODELS.items() if snapshot in section.reads)
 
 
-def functions(config: ModelConfig, features: dict[str, Any], model: keras.Model) -> list[Function]:
-    """Return further functions of a model that its exports have as signatures; none for most kinds."""
-    make = _of(config, "functions")
-    return [] if make is None else make(features, model)
+def default_model(snapshot: str) -> Architecture:
+    """Return the model of a kind of snapshot where none is given, with the defaults of its settings."""
+    return MODELS[models_for(snapshot)[0]].model_validate({})
 
 
-def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | None:
-    """Return what a training adds to the loss of each example, a symbolic float32 [B]; None for most kinds.
-
-    It is computed from the model's layers, and no part of the model that is saved.
-    """
-    make = _of(config, "added_loss")
-    return None if make is None else make(model)
-
-
-def _of(config: ModelConfig, name: str) -> Any:
-    """Return a function of the architecture of a config, of its arguments but the config; None where it has none."""
-    if config.kind not in ARCHITECTURES:
-        return getattr(config, name, None)
-    function = getattr(import_module(ARCHITECTURES[config.kind]), name, None)
-    return None if function is None else partial(function, config)
+__all__ = ["MODELS", "AnyModel", "ModelConfig", "OwnModel", "default_model", "models_for"]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
-from keras import ops
-
-from tasks.models.layers import name_operations
+if TYPE_CHECKING:
+    import keras
 
 PREFILL, DECODE = "prefill", "decode"
 """The signatures."""
@@ -53,6 +51,8 @@ class Memory:
 
     def __call__(self, keys: Any, values: Any) -> tuple[Any, Any]:
         """Take the new keys and values of the next block; return those that its queries attend to."""
+        from keras import ops
+
         if self._past is not None:
             past_keys, past_values, here = self._past
             block = len(self._kept)
@@ -63,12 +63,18 @@ class Memory:
     @property
     def tensors(self) -> dict[str, Any]:
         """The keys and the values of all blocks."""
+        from keras import ops
+
         keys, values = zip(*self._kept, strict=True)
         return {KEYS: ops.stack(keys, axis=1), VALUES: ops.stack(values, axis=1)}
 
 
 def function_of(name: str, inputs: list[Any], outputs: dict[str, Any], model: keras.Model) -> Function:
     """Return a graph of Keras, of layers with the names of the model's, as a function over the model's variables."""
+    import keras
+
+    from tasks.models.layers import name_operations
+
     graph = name_operations(keras.Model(inputs, list(outputs.values()), name=name))
     return over(graph, list(outputs), model)
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.base import Conflict
-from tasks.config.models import Architecture
 from tasks.config.snapshot import SERVED_AS
 from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
 from tasks.errors import Failed
 
 TOKENS = "tokens"
-
+"""Name of the input of a language model."""
+LOGITS = "logits"
+"""Name of the output layer."""
 
 Arrays = dict[str, NDArray[Any]]
 """A batch of a model's inputs by name, first axis the example."""
@@ -82,19 +82,6 @@ def single_input(features: dict[str, Any]) -> Input:
         names = ", ".join(each.name for each in inputs)
         raise Failed("features", names, "this architecture reads one input", "use model.kind mlp, or fewer columns")
     return inputs[0]
-
-
-def single_image(config: Architecture, features: dict[str, Any]) -> Input:
-    """Return the only input, an image that fits the architecture; raises `Failed` where it is none or does not."""
-    feature = single_input(features)
-    if len(feature.shape) != 3:
-        saw = f"{config.noun} on {feature.name} of shape {list(feature.shape)}"
-        raise Failed("model.kind", saw, "it reads images", "use kind: mlp")
-    try:
-        config.fit_image(*feature.shape[:2])
-    except Conflict as misfit:
-        raise Failed(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
-    return feature
 
 
 def _input(name: str, feature: dict[str, Any]) -> Input:

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config.models import ModelConfig
-from tasks.config.models.architecture import Architecture
 from tasks.config.task import TASKS
-from tasks.models import brought, build, functions
+from tasks.models.architecture import CODE, Architecture, stored_model
 from tasks.store.files import canonical, pretty
-from tasks.store.staging import Staging
 
 if TYPE_CHECKING:
     import keras
 
     from tasks.models.decoding import Function
+    from tasks.store.staging import Staging
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ SAVED_DATE = "1980-01-01@00:00:00"
 def save(
     model: keras.Model,
     staging: Staging,
-    config: ModelConfig,
+    config: Architecture,
     features: dict[str, Any],
     seed: int,
     loss: str | None = None,
@@ -71,12 +69,12 @@ def save(
     model.save_weights(scratch / WEIGHTS)
     with staging.piece(WEIGHTS) as piece:
         os.replace(scratch / WEIGHTS, piece.path)
-    described = brought.stored(config).model_dump(mode="json", exclude=config.later())
+    described = config.at(Path()).model_dump(mode="json", exclude=config.later())
     architecture_json = {"model": described, "features": features, "seed": seed}
     architecture_json["loss"] = loss or TASKS[config.task].losses[0]
     staging.put(ARCHITECTURE, pretty(architecture_json))
-    for name, content in brought.own_files(config).items():
-        staging.put(f"{brought.FOLDER}/{name}", content)
+    for name, content in config.own_files().items():
+        staging.put(f"{CODE}/{name}", content)
     shutil.rmtree(scratch)
     return {"weights_sha256": weights_sha256(model)}
 
@@ -91,7 +89,8 @@ def load(path: Path) -> keras.Model:
         The trained model, not compiled.
     """
     architecture_json = architecture(path)
-    model = build(brought.at(config_in(path), path), architecture_json["features"], architecture_json["seed"])
+    config = stored_model(architecture_json["model"]).at(path)
+    model = config.build(architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
 
@@ -99,14 +98,7 @@ def load(path: Path) -> keras.Model:
 def functions_of(path: Path, model: keras.Model) -> list[Function]:
     """Return the further functions of the model of an artifact folder, over the variables of `model`."""
     architecture_json = architecture(path)
-    return functions(config_in(path), architecture_json["features"], model)
-
-
-def config_in(path: Path) -> Any:
-    """Return the config of the model of an artifact folder, of any kind that this process knows, with the places of the
-    user's files within the folder."""
-    described = architecture(path)["model"]
-    return Architecture.kinds()[described["kind"]].model_validate(described)
+    return stored_model(architecture_json["model"]).functions(architecture_json["features"], model)
 
 
 def architecture(path: Path) -> dict[str, Any]:

@@ -1,5 +1,9 @@
 """Cutting a model into stages: consecutive parts, each of which reads the output of the one before.
 
+The stages are those of a pipeline over devices, or segments whose activations are computed again in the backward pass:
+of the forward pass only the outputs of the segments are kept, and in the backward pass the activations of one segment
+at a time (Chen et al., arXiv 1604.06174).
+
 A Functional or Sequential model is cut where a single tensor connects what is above with what is below. Any other model
 lists its parts in an attribute `stages`: layers, of which the first is called on the model's input and every other on
 the output of the one before; the last one's output is the model's.
@@ -12,11 +16,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any
-
-import keras
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    import keras
+
+LENGTH = 256
+"""What an axis of free length counts as: a batch has as many examples everywhere, and a text about so many tokens."""
+LIMITS = 64
+"""Sizes of the largest segment that are tried."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,21 @@ def cut(model: keras.Model, count: int) -> list[Stage]:
         remedy = "give the model an attribute stages (docs/how-to-distribute.md), or use another strategy"
         raise Failed("train.strategy.kind", f"pipeline of {type(model).__name__}", rule, remedy)
     return [parts.stage(*part) for part in balanced(checked(parts.costs, count), count)]
+
+
+def segments(model: keras.Model) -> list[Stage]:
+    """Cut a model so that the outputs of the segments and the activations of the largest one need least memory.
+
+    Raises:
+        Failed: the model cannot be cut.
+    """
+    parts = parts_of(model, activations)
+    if parts is None or len(parts.costs) < 2:
+        saw = f"true, and {model.name} has no two parts that a single tensor connects"
+        remedy = "give the model an attribute stages (docs/how-to-distribute.md), or leave it out"
+        raise Failed("train.remat", saw, "a model is cut between the layers of its graph, or lists its stages", remedy)
+    outputs = [0 if end is None else elements([end]) for end in parts.ends]
+    return [parts.stage(*ranges) for ranges in cheapest(parts.costs, outputs)]
 
 
 @dataclass(frozen=True)
@@ -127,6 +152,37 @@ def balanced(costs: Sequence[int], count: int) -> list[tuple[int, int]]:
     return list(pairwise((0, *best(len(costs), count)[2])))
 
 
+def cheapest(costs: Sequence[int], outputs: Sequence[int]) -> list[tuple[int, int]]:
+    """Return at least two consecutive ranges of the parts that need least memory.
+
+    Args:
+        costs: the activations of each part.
+        outputs: the elements of each part's output, which is kept at the end of a range.
+    """
+    least, most = max(costs), sum(costs)
+    limits = {round(least * (most / max(least, 1)) ** (number / LIMITS)) for number in range(LIMITS + 1)}
+    choices = [packed(costs, limit) for limit in sorted(limits)]
+
+    def memory(ranges: list[tuple[int, int]]) -> int:
+        kept = sum(outputs[stop - 1] for _, stop in ranges[:-1])
+        return kept + max(sum(costs[start:stop]) for start, stop in ranges)
+
+    return min((ranges for ranges in choices if len(ranges) > 1), key=memory)
+
+
+def packed(costs: Sequence[int], limit: int) -> list[tuple[int, int]]:
+    """Return consecutive ranges, each as long as its costs are within a limit; the last part is in one of its own
+    where all would be in one."""
+    ranges, start, total = [], 0, 0
+    for number, cost in enumerate(costs):
+        if number > start and total + cost > limit:
+            ranges.append((start, number))
+            start, total = number, 0
+        total += cost
+    ranges.append((start, len(costs)))
+    return ranges if len(ranges) > 1 else [(0, len(costs) - 1), (len(costs) - 1, len(costs))]
+
+
 def separators(model: keras.Model) -> list[Any]:
     """Return the tensors at which a Functional model may be cut, in order, with weights before and after each.
 
@@ -147,6 +203,8 @@ def separators(model: keras.Model) -> list[Any]:
 
 def part_between(model: keras.Model, start: Any | None, end: Any) -> Stage:
     """Return the stage between two tensors of a Functional model; it shares the model's layers."""
+    import keras
+
     above = upstream([end], [] if start is None else [start])
     inputs = [tensor for tensor in model.inputs if node_of(tensor) in above]
     given = inputs if start is None else [start, *inputs]
@@ -159,11 +217,23 @@ def multiplications(node: Any) -> int:
 
     What reads integers looks up rows, and multiplies nothing.
     """
+    import keras
+
     if any(keras.backend.is_int_dtype(tensor.dtype) for tensor in node.input_tensors):
         return 0
     weights = [weight.shape for weight in getattr(node.operation, "trainable_variables", ())]
     positions = math.prod(size or 1 for size in node.outputs[0].shape[1:-1])
     return positions * sum(math.prod(shape) for shape in weights if len(shape) > 1)
+
+
+def activations(node: Any) -> int:
+    """Return the elements of a node's outputs, for an example."""
+    return elements(node.outputs)
+
+
+def elements(tensors: Iterable[Any]) -> int:
+    """Return the elements of symbolic tensors, for an example."""
+    return sum(math.prod(LENGTH if size is None else size for size in tensor.shape[1:]) for tensor in tensors)
 
 
 def upstream(tensors: Iterable[Any], without: Iterable[Any] = ()) -> list[Any]:

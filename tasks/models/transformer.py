@@ -10,23 +10,14 @@ length. Without `x[..., None]` and Keras' causal mask, which LiteRT cannot run a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import keras
-from keras import ops
+from pydantic import Field, model_validator
 
-from tasks.config.models import TransformerModel
+from tasks.config.base import LATER, Conflict
+from tasks.config.strategy import StrategyConfig
 from tasks.errors import Failed
-from tasks.models.attention import (
-    as_float32,
-    attention,
-    feed_forward,
-    head_size,
-    norm,
-    normal,
-    positions_of,
-    rotation_of,
-)
+from tasks.models.architecture import OwnArchitecture, Units
 from tasks.models.decoding import (
     DECODE,
     DOCUMENTS,
@@ -39,123 +30,214 @@ from tasks.models.decoding import (
     Memory,
     function_of,
 )
-from tasks.models.experts import balance, experts
-from tasks.models.layers import name_operations
+from tasks.models.features import TOKENS
+from tasks.models.heads import check_heads, head_size, prunable_blocks
+from tasks.models.prunable import Prunable
 
-TOKENS = "tokens"
+if TYPE_CHECKING:
+    import keras
+
 EMBEDDING_STDDEV = 0.02
 """Initial standard deviation of the embedding. Inputs are multiplied by `EMBEDDING_SCALE`; logits start near zero."""
 EMBEDDING_SCALE = 16.0
 
 
-def build(config: TransformerModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Build the model: tokens int32 [B, T] to logits float32 [B, T, vocabulary] of each next token.
+class TransformerModel(OwnArchitecture, place=3):
+    """A decoder-only transformer over tokens: rotary positions, SwiGLU, one matrix for tokens in and out."""
 
-    Raises:
-        Failed: the snapshot has no feature `tokens`.
-    """
-    if TOKENS not in features:
-        rule = "a transformer reads a feature tokens"
-        raise Failed("model.kind", f"transformer on {', '.join(features)}", rule, "use snapshot.kind: tokens")
-    inputs = keras.Input((None,), dtype="int32", name=TOKENS)
-    positions = positions_of(inputs)
-    mask = later(positions, positions)
-    if of_documents(config, features):
-        number = document_number(inputs, features)
-        mask = ops.logical_or(mask, other_documents(number, number))
-    outputs = logits_of(inputs, positions, mask, config, features, seed)
-    return name_operations(keras.Model(inputs, outputs, name="transformer"))
+    noun: ClassVar[str] = "transformer"
+    reads: ClassVar[tuple[str, ...]] = ("tokens",)
 
+    kind: Literal["transformer"] = "transformer"
+    """The architecture."""
 
-def logits_of(
-    tokens: keras.KerasTensor,
-    positions: keras.KerasTensor,
-    mask: keras.KerasTensor,
-    config: TransformerModel,
-    features: dict[str, Any],
-    seed: int,
-    memory: Memory | None = None,
-) -> keras.KerasTensor:
-    """Add all layers: tokens [B, T] at positions [1 or B, T] to logits float32 [B, T, vocabulary].
+    task: Literal["language_model"] = "language_model"
+    """Determines the default loss, the metrics, their intervals and the plots."""
 
-    Args:
-        mask: true where a query does not attend to a key, [1 or B, 1, T, keys].
-        memory: takes the keys and values of each block, and returns those that are attended to.
-    """
-    vocabulary = int(features[TOKENS]["vocabulary"])
-    embedding = keras.layers.ReversibleEmbedding(
-        vocabulary, config.width, embeddings_initializer=normal(EMBEDDING_STDDEV, "embedding", seed), name="embedding"
-    )
-    x = ops.cast(embedding(tokens), "float32") * EMBEDDING_SCALE
-    rotation = rotation_of(positions, config)
-    for block in range(config.layers):
-        normed = norm(f"block{block}_attention_norm")(x)
-        x = x + as_float32(attention(normed, mask, rotation, config, block, seed, config.kv_heads, memory))
-        normed = norm(f"block{block}_mlp_norm")(x)
-        x = x + as_float32((experts if config.experts else feed_forward)(normed, config, block, seed))
-    x = embedding(norm("final_norm")(x), reverse=True)
-    return keras.layers.Activation("linear", dtype="float32", name="logits")(x)
+    width: Units = 256
+    """Size of a token's vector between blocks."""
 
+    layers: Annotated[int, Field(ge=1, le=256)] = 3
+    """Blocks of attention and feed-forward."""
 
-def functions(config: TransformerModel, features: dict[str, Any], model: keras.Model) -> list[Function]:
-    """Return generation with a cache, as functions over the variables of the model.
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Attention heads of a block; without `head_dim` they divide `width` into even parts."""
 
-    `prefill` takes tokens [B, T] and returns logits [B, T, vocabulary] and the cache: keys and values, [B, layers,
-    kv_heads, T, size], and with a document mask the number of each token's document, float32 [B, T]. `decode` takes a
-    token [B, 1], its position [B] and the cache of any capacity [.., C, ..], and returns logits [B, 1, vocabulary] and
-    the cache with the token at its position; what is behind that is not read, so that rows may differ in length.
-    """
-    of_document, heads = of_documents(config, features), config.kv_heads or config.heads
-    tokens = keras.Input((None,), dtype="int32", name=TOKENS)
-    positions, memory, cache = positions_of(tokens), Memory(), {}
-    mask = later(positions, positions)
-    if of_document:
-        number = document_number(tokens, features)
-        mask, cache = ops.logical_or(mask, other_documents(number, number)), {DOCUMENTS: number}
-    logits = logits_of(tokens, positions, mask, config, features, 0, memory)
-    prefill = function_of(PREFILL, [tokens], {LOGITS: logits, **memory.tensors, **cache}, model)
+    head_dim: Annotated[int | None, LATER, Field(ge=2, le=1024)] = None
+    """Size of a head, an even number; default: width / heads."""
 
-    token = keras.Input((1,), dtype="int32", name=TOKENS)
-    position = keras.Input((), dtype="int32", name=POSITION)
-    keys, values = (keras.Input((config.layers, heads, None, head_size(config)), name=name) for name in (KEYS, VALUES))
-    inputs, cache = [token, position, keys, values], {}
-    past_keys, past_values = ops.unstack(keys, config.layers, axis=1), ops.unstack(values, config.layers, axis=1)
-    positions = ops.cast(ops.expand_dims(position, 1), "float32")
-    places = positions_of(ops.max(past_keys[0], axis=(1, 3)))
-    here, mask = ops.equal(places, positions), later(positions, places)
-    if of_document:
-        before = keras.Input((None,), name=DOCUMENTS)
-        last = ops.sum(ops.where(ops.equal(places, positions - 1.0), before, 0.0), axis=1, keepdims=True)
-        number = last + document_number(token, features)
-        cache = {DOCUMENTS: ops.where(here, number, before)}
-        mask = ops.logical_or(mask, other_documents(number, cache[DOCUMENTS]))
-        inputs.append(before)
-    memory = Memory((past_keys, past_values, ops.expand_dims(ops.expand_dims(here, 1), 3)))
-    logits = logits_of(token, positions, mask, config, features, 0, memory)
-    return [prefill, function_of(DECODE, inputs, {LOGITS: logits, **memory.tensors, **cache}, model)]
+    kv_heads: Annotated[int | None, LATER, Field(ge=1, le=256)] = None
+    """Heads of keys and values, which divide `heads`; each is shared by heads / kv_heads queries (grouped-query
+    attention). Default: as many as `heads`."""
 
+    hidden: Units = 704
+    """Hidden units of the feed-forward layer, each with a gate; with `experts` those of each."""
 
-def added_loss(config: TransformerModel, model: keras.Model) -> keras.KerasTensor | None:
-    """Return what training adds to the loss of each sequence, [B]: with experts, what balances them."""
-    return balance(config, model) if config.experts and config.balance_weight else None
+    experts: Annotated[int, LATER, Field(ge=0, le=1024)] = 0
+    """Feed-forward layers of a block, of which a router chooses some for each token; 0: one layer and no router. All
+    are computed: more weights for a token to choose from, not fewer computations."""
 
+    experts_per_token: Annotated[int, LATER, Field(ge=1, le=1024)] = 2
+    """How many of the `experts` a token uses."""
 
-def of_documents(config: TransformerModel, features: dict[str, Any]) -> bool:
-    """Return whether attention stays within a document."""
-    packed: bool = features[TOKENS].get("packing") == "best_fit"
-    return packed if config.document_mask == "auto" else config.document_mask
+    balance_weight: Annotated[float, LATER, Field(ge=0, le=100)] = 0.01
+    """Factor of the loss that keeps the `experts` of a sequence equally used; 0: none."""
 
+    document_mask: Annotated[Literal["auto"] | bool, LATER] = "auto"
+    """Whether attention stays within a document, which begins with its first token; `auto`: where rows are packed by
+    `snapshot.packing: best_fit`."""
 
-def later(queries: keras.KerasTensor, keys: keras.KerasTensor) -> keras.KerasTensor:
-    """Return the causal mask [B, 1, T, keys] of positions [B, T] and [B, keys], true where a key is after the query."""
-    return ops.expand_dims(ops.less(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1)), 1)
+    rope_base: Annotated[float, Field(gt=1)] = 10_000.0
+    """Base of the rotary embedding's wavelengths; larger for longer contexts."""
 
+    @model_validator(mode="after")
+    def heads_divide(self) -> TransformerModel:
+        check_heads(self.width, self.heads, self.head_dim)
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise Conflict("kv_heads", self.kv_heads, f"must divide {self.heads} heads", "use a divisor")
+        return self
 
-def document_number(tokens: keras.KerasTensor, features: dict[str, Any]) -> keras.KerasTensor:
-    """Return the number of each token's document in its row, float32 [B, T]; each begins with BOS."""
-    return ops.cumsum(ops.cast(ops.equal(tokens, int(features[TOKENS]["bos"])), "float32"), axis=1)
+    @model_validator(mode="after")
+    def experts_are_several(self) -> TransformerModel:
+        if self.experts == 0:
+            for name in ("experts_per_token", "balance_weight"):
+                if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                    raise Conflict(name, value, "is ignored without experts", "set experts, or leave it out")
+            return self
+        if self.experts < max(2, self.experts_per_token):
+            rule = f"there must be two at least, and as many as experts_per_token, {self.experts_per_token}"
+            raise Conflict("experts", self.experts, rule, "raise it, or use 0 for one layer without a router")
+        return self
 
+    def fit_training(self, strategy: StrategyConfig, remat: bool) -> None:
+        """Raise `Conflict` for experts where a training does not compute their loss."""
+        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):
+            setting, name = ("train.remat", "train.remat") if remat else ("train.strategy", strategy.kind)
+            rule = f"{name} computes no loss but that of the outputs"
+            raise Conflict("balance_weight", self.balance_weight, rule, f"set it to 0, or use another {setting}")
 
-def other_documents(queries: keras.KerasTensor, keys: keras.KerasTensor) -> keras.KerasTensor:
-    """Return a mask [B, 1, T, keys] of documents' numbers, true where query and key are of different ones."""
-    return ops.expand_dims(ops.not_equal(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1)), 1)
+    def network(self, features: dict[str, Any], seed: int) -> keras.Model:
+        """Build the model: tokens int32 [B, T] to logits float32 [B, T, vocabulary] of each next token.
+
+        Raises:
+            Failed: the snapshot has no feature `tokens`.
+        """
+        import keras
+        from keras import ops
+
+        from tasks.models.layers import name_operations
+        from tasks.models.layers.attention import document_number, later, other_documents, positions_of
+
+        if TOKENS not in features:
+            rule = "a transformer reads a feature tokens"
+            raise Failed("model.kind", f"transformer on {', '.join(features)}", rule, "use snapshot.kind: tokens")
+        inputs = keras.Input((None,), dtype="int32", name=TOKENS)
+        positions = positions_of(inputs)
+        mask = later(positions, positions)
+        if self._of_documents(features):
+            number = document_number(inputs, features)
+            mask = ops.logical_or(mask, other_documents(number, number))
+        outputs = self._logits(inputs, positions, mask, features, seed)
+        return name_operations(keras.Model(inputs, outputs, name="transformer"))
+
+    def _logits(
+        self,
+        tokens: keras.KerasTensor,
+        positions: keras.KerasTensor,
+        mask: keras.KerasTensor,
+        features: dict[str, Any],
+        seed: int,
+        memory: Memory | None = None,
+    ) -> keras.KerasTensor:
+        """Add all layers: tokens [B, T] at positions [1 or B, T] to logits float32 [B, T, vocabulary].
+
+        Args:
+            mask: true where a query does not attend to a key, [1 or B, 1, T, keys].
+            memory: takes the keys and values of each block, and returns those that are attended to.
+        """
+        import keras
+        from keras import ops
+
+        from tasks.models.layers.attention import (
+            as_float32,
+            attention,
+            experts,
+            feed_forward,
+            norm,
+            normal,
+            rotation_of,
+        )
+
+        vocabulary = int(features[TOKENS]["vocabulary"])
+        embedding = keras.layers.ReversibleEmbedding(
+            vocabulary, self.width, embeddings_initializer=normal(EMBEDDING_STDDEV, "embedding", seed), name="embedding"
+        )
+        x = ops.cast(embedding(tokens), "float32") * EMBEDDING_SCALE
+        rotation = rotation_of(positions, self)
+        for block in range(self.layers):
+            normed = norm(f"block{block}_attention_norm")(x)
+            x = x + as_float32(attention(normed, mask, rotation, self, block, seed, self.kv_heads, memory))
+            normed = norm(f"block{block}_mlp_norm")(x)
+            x = x + as_float32((experts if self.experts else feed_forward)(normed, self, block, seed))
+        x = embedding(norm("final_norm")(x), reverse=True)
+        return keras.layers.Activation("linear", dtype="float32", name="logits")(x)
+
+    def functions(self, features: dict[str, Any], model: keras.Model) -> list[Function]:
+        """Return generation with a cache, as functions over the variables of the model.
+
+        `prefill` takes tokens [B, T] and returns logits [B, T, vocabulary] and the cache: keys and values, [B, layers,
+        kv_heads, T, size], and with a document mask the number of each token's document, float32 [B, T]. `decode` takes
+        a token [B, 1], its position [B] and the cache of any capacity [.., C, ..], and returns logits [B, 1,
+        vocabulary] and the cache with the token at its position; what is behind that is not read, so that rows may
+        differ in length.
+        """
+        import keras
+        from keras import ops
+
+        from tasks.models.layers.attention import document_number, later, other_documents, positions_of
+
+        of_document, heads = self._of_documents(features), self.kv_heads or self.heads
+        tokens = keras.Input((None,), dtype="int32", name=TOKENS)
+        positions, memory, cache = positions_of(tokens), Memory(), {}
+        mask = later(positions, positions)
+        if of_document:
+            number = document_number(tokens, features)
+            mask, cache = ops.logical_or(mask, other_documents(number, number)), {DOCUMENTS: number}
+        logits = self._logits(tokens, positions, mask, features, 0, memory)
+        prefill = function_of(PREFILL, [tokens], {LOGITS: logits, **memory.tensors, **cache}, model)
+
+        token = keras.Input((1,), dtype="int32", name=TOKENS)
+        position = keras.Input((), dtype="int32", name=POSITION)
+        keys, values = (keras.Input((self.layers, heads, None, head_size(self)), name=name) for name in (KEYS, VALUES))
+        inputs, cache = [token, position, keys, values], {}
+        past_keys, past_values = ops.unstack(keys, self.layers, axis=1), ops.unstack(values, self.layers, axis=1)
+        positions = ops.cast(ops.expand_dims(position, 1), "float32")
+        places = positions_of(ops.max(past_keys[0], axis=(1, 3)))
+        here, mask = ops.equal(places, positions), later(positions, places)
+        if of_document:
+            before = keras.Input((None,), name=DOCUMENTS)
+            last = ops.sum(ops.where(ops.equal(places, positions - 1.0), before, 0.0), axis=1, keepdims=True)
+            number = last + document_number(token, features)
+            cache = {DOCUMENTS: ops.where(here, number, before)}
+            mask = ops.logical_or(mask, other_documents(number, cache[DOCUMENTS]))
+            inputs.append(before)
+        memory = Memory((past_keys, past_values, ops.expand_dims(ops.expand_dims(here, 1), 3)))
+        logits = self._logits(token, positions, mask, features, 0, memory)
+        return [prefill, function_of(DECODE, inputs, {LOGITS: logits, **memory.tensors, **cache}, model)]
+
+    def added_loss(self, model: keras.Model) -> keras.KerasTensor | None:
+        """Return what training adds to the loss of each sequence, [B]: with experts, what balances them."""
+        if not (self.experts and self.balance_weight):
+            return None
+        from tasks.models.layers.attention import balance_loss
+
+        return balance_loss(self, model)
+
+    def prunable(self) -> Prunable:
+        """Return the attention heads and the hidden units of the feed-forward layers; with experts the heads alone."""
+        return prunable_blocks(self, self.kv_heads, bool(self.experts))
+
+    def _of_documents(self, features: dict[str, Any]) -> bool:
+        """Return whether attention stays within a document."""
+        packed: bool = features[TOKENS].get("packing") == "best_fit"
+        return packed if self.document_mask == "auto" else self.document_mask

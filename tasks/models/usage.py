@@ -13,14 +13,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tasks.feed.snapshot_reader import SnapshotReader
-from tasks.sources.hashes import Hashes
 from tasks.store.files import pretty
-from tasks.store.staging import Staging
+
+if TYPE_CHECKING:
+    from tasks.feed.snapshot_reader import SnapshotReader
+    from tasks.sources.hashes import Hashes
+    from tasks.store.staging import Staging
 
 FOLDER = "usage"
 """The folder of a model, or of an export."""

@@ -12,7 +12,6 @@ from tasks.compression import work as compression
 from tasks.config.base import Section, identity, sections_of
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
-from tasks.models.brought import source_files
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place
@@ -57,7 +56,7 @@ def expectations(config: Config) -> dict[str, Any]:
     """Return what decides a training's result, by name: settings, the user's files, versions of code and packages."""
     sections = {"model": identity(config.model), "train": identity(config.train), "seed": config.seed}
     versions = {name: installed(name) for name in libraries_of(config.train)}
-    own = [*source_files(config.model), *loss_files(config.train)]
+    own = [*config.model.source_files(), *loss_files(config.train)]
     values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **versions, **dict(own)}
     strategy = config.train.strategy.model_dump(mode="json")
     values |= {f"train.strategy.{name}": value for name, value in strategy.items()}

@@ -15,12 +15,12 @@ from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import ModelConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
+from tasks.models import ModelConfig
 from tasks.search.config import TuneConfig
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def model(
 ) -> Identity:
     """Return the identity of a model: the examples, the training's config without its layout over devices, the metric
     that its evaluations decide by, and what it continues (`base`) or begins with (`start`)."""
-    from tasks.models.brought import source_files as model_files
     from tasks.training import MODEL_VERSION, libraries_of
     from tasks.training.starting import init_files, loss_files
 
@@ -127,7 +126,7 @@ def model(
     code = Code(MODEL_VERSION, libraries_of(train))
 
     def sources() -> list[tuple[str, str]]:
-        return [*model_files(config), *init_files(train.init), *loss_files(train), *own_metrics]
+        return [*config.source_files(), *init_files(train.init), *loss_files(train), *own_metrics]
 
     return Identity(sections, parents, code, sources=sources)
 

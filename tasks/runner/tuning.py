@@ -17,10 +17,10 @@ from prefect.states import Completed
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config.compose import Config
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Refused, Stopped
+from tasks.models import ModelConfig
 from tasks.runner import identities
 from tasks.runner.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
 from tasks.runner.planner import planner

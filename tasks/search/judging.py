@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
+from tasks.models import ModelConfig
 from tasks.runs.journal import read
 from tasks.search.study import Study
 

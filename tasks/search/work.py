@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Records, Snapshot
     from tasks.config.evaluate import EvaluateConfig
-    from tasks.config.models import ModelConfig
     from tasks.config.train import TrainConfig
+    from tasks.models import ModelConfig
     from tasks.processes.workbench import Workbench
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.augment import AugmentConfig
-from tasks.config.models import ModelConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.strategy import OneDevice
@@ -30,6 +29,7 @@ from tasks.feed import open_snapshot
 from tasks.feed.augment import Augmenter
 from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
+from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
 from tasks.sources import open_source
 from tasks.training import engines

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.intervals import over_seeds
 from tasks.evaluation.judging import Judge, contributions_of, make_judge, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit
-from tasks.models import keras_file
+from tasks.models import ModelConfig, keras_file
 from tasks.models.forward import inference_function
 from tasks.models.usage import Usage
 from tasks.store.files import pretty

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import ModelConfig
 from tasks.config.roles import SIDECAR
 from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
 from tasks.feed import open_snapshot
+from tasks.models import ModelConfig
 from tasks.training import engines
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
@@ -198,9 +198,8 @@ def make_checkpoints(
 
 def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> keras.Model:
     """Return the model in float32, outside of any strategy, with a result of an engine's `weights`."""
-    from tasks.models import build
 
-    finished = build(model_config, snapshot.features, seed)
+    finished = model_config.build(snapshot.features, seed)
     for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
         if not variable.path.endswith("seed_generator_state"):
             variable.assign(values)

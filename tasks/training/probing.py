@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, of_the_machine
+from tasks.models import ModelConfig
 from tasks.models.features import input_arrays
 from tasks.training.engines import Arrays
 
@@ -44,12 +44,11 @@ def check_repeatable(model_config: ModelConfig, config: TrainConfig, snapshot: S
         Failed: weights or outputs differ; the first variable or step is named. A brought model fails in inference, or
             answers at random.
     """
-    from tasks.models import build
 
-    models = [build(model_config, snapshot.features, seed) for _ in range(2)]
+    models = [model_config.build(snapshot.features, seed) for _ in range(2)]
     field, remedy = "train.loss", REMEDY_OF_LOSS
     if model_config.own:
-        field, remedy = "model.target" if model_config.kind == "import" else "model.path", REMEDY
+        field, remedy = model_config.setting, REMEDY
         same_names(models, field)
         same_values(models, "of two builds", field, remedy)
     batches = [snapshot.reader("train", min(ROWS, snapshot.counts["train"]), order="stored")[0]] * STEPS

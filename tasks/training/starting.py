@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.environment.user_code import deciding, files_of
 from tasks.errors import Failed, Refused
+from tasks.models import ModelConfig
 from tasks.models.usage import Usage
 from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
@@ -115,8 +115,7 @@ def usage_before(
         start: the model in the store whose weights it begins with.
     """
     folders = [model.path for model in (base, start) if model is not None]
-    if model_config.learns_from is not None:
-        folders.append(model_config.learns_from)
+    folders += [] if model_config.learns_from is None else [model_config.learns_from]
     files = [] if config.init is None or config.init.place is None else [config.init.place[1]]
     files += [] if model_config.weights_file is None else [model_config.weights_file]
     return [*map(Usage.of_model, folders), *map(Usage.of_weights, files)]
@@ -135,9 +134,8 @@ def initial_weights(
         Failed: a variable has no counterpart of its shape and its layer is not named in `train.init.new`; or the
             source cannot be read.
     """
-    from tasks.models import build
 
-    model = build(model_config, features, seed)
+    model = model_config.build(features, seed)
     known = READERS[config.kind](config, model, None if start is None else start.path)
     taken = match({variable.path: variable.shape for variable in model.variables}, known, config)
     values = (taken.get(variable.path, variable.numpy()) for variable in model.variables)
@@ -186,14 +184,14 @@ def of_model(config: Init, model: keras.Model, folder: Path | None) -> dict[str,
 
 def of_file(config: FileInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
     """Return the weights of a file that Keras saved."""
-    from tasks.models import from_file
+    from tasks.models import keras_archive
 
     path, field = Path(config.path), f"{FIELD}.path"
     try:
         if path.suffix == ".h5":
-            from_file.load_weights(model, path, field, from_file.size_of(model))
+            keras_archive.load_weights(model, path, field, keras_archive.size_of(model))
             return by_path(model)
-        return by_path(from_file.load(path, field))
+        return by_path(keras_archive.load(path, field))
     except Refused as refused:  # of a training that has begun
         raise Failed(refused.field, refused.saw, refused.rule, refused.remedy) from None
 

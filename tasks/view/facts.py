@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact, Model
-from tasks.config.models import MODELS
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
+from tasks.models import MODELS
 from tasks.models.usage import USES
 from tasks.runs import judgement
 from tasks.runs.runs import Run, find_runs

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.models import MlpModel
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.config.train import TrainConfig
+from tasks.models.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tests.benchmarks.stepping import synthetic

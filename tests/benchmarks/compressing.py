@@ -32,12 +32,11 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form, compressed
 from tasks.compression.methods.quantise import int8
 from tasks.config.evaluate import EvaluateConfig
-from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.litert import LiteRT
 from tasks.feed import open_snapshot
-from tasks.models import build, functions
 from tasks.models.keras_file import load
+from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
 from tests.support.benches import published, workbench
@@ -50,11 +49,11 @@ FEATURES = {"tokens": {"shape": [256], "dtype": "int32", "vocabulary": 4096, "bo
 def latency(folder: Path) -> None:
     """Compare the int8 file of a language model with the float one: one row of 128 tokens, one thread."""
     config = TransformerModel(task="language_model", width=256, layers=2, heads=4, hidden=1024)
-    network, paths = build(config, FEATURES, seed=1), dict[str, Path]()
+    network, paths = config.build(FEATURES, seed=1), dict[str, Path]()
     for name in ("saved_model", "litert"):
         form = format_of(name)
         paths[name] = folder / form.FILE
-        form.write(network, None, paths.get(form.PARENT or ""), paths[name], functions(config, FEATURES, network))
+        form.write(network, None, paths.get(form.PARENT or ""), paths[name], config.functions(FEATURES, network))
     paths["int8"] = folder / "int8.tflite"
     paths["int8"].write_bytes(int8(paths["litert"].read_bytes()))
     tokens = {"tokens": np.random.default_rng(0).integers(0, 4095, (1, POSITIONS)).astype(np.int32)}

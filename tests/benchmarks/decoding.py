@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.models import TransformerModel
 from tasks.exporting import format_of
 from tasks.exporting.generation import with_cache
-from tasks.models import build, functions
+from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
 
@@ -35,13 +34,13 @@ def generate(call: Any) -> None:
 def main() -> None:
     threads.pin(1)
     config = TransformerModel(task="language_model")
-    network = build(config, FEATURES, seed=1)
+    network = config.build(FEATURES, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         paths: dict[str, Path] = {}
         for name in ("saved_model", "litert"):
             form = format_of(name)
             paths[name] = Path(folder) / form.FILE
-            given = functions(config, FEATURES, network)
+            given = config.functions(FEATURES, network)
             form.write(network, None, paths.get(form.PARENT or ""), paths[name], given)
             model, _ = form.load(paths[name], 1)
             ways = {"recomputed": lambda model=model: generate(model)}  # type: ignore[misc]

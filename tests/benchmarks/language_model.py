@@ -40,7 +40,6 @@ def steps(home: Path) -> None:
 
     from tasks.config.load import load
     from tasks.feed import open_snapshot
-    from tasks.models import build
     from tasks.processes import threads
     from tasks.training import engines
     from tasks.training.group import Cluster
@@ -80,7 +79,7 @@ def steps(home: Path) -> None:
             started = time.perf_counter()
             np.asarray(ways[name]())
             seconds[name].append(time.perf_counter() - started)
-    built = build(config.model, snapshot.features, config.seed)
+    built = config.model.build(snapshot.features, config.seed)
     weights = sum(math.prod(variable.shape) for variable in built.variables if len(variable.shape) > 1)
     length, model = snapshot.features["tokens"]["shape"][0] - 1, config.model
     operations = config.train.batch_size * length * (6 * weights + 12 * model.layers * length * model.width)  # type: ignore[union-attr]

@@ -15,12 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.models import EncoderModel
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
 from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
-from tasks.models import build
+from tasks.models.encoder import EncoderModel
 from tasks.processes import threads
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
 from tasks.training.engines.tensorflow.objectives import make_objective
@@ -50,7 +49,7 @@ def main() -> None:
             config = TrainConfig(steps=10**6, batch_size=BATCH, optimizer=Adam(), schedule=Constant(), order=order)
             plan = make_plan(config, TEXTS, [CALL])
             plan.pace.longest = CALL
-            model = build(MODEL, snapshot.features, 1)
+            model = MODEL.build(snapshot.features, 1)
             objective = make_objective("classification", config, snapshot)
             step = Step(
                 model,
@@ -70,7 +69,7 @@ def main() -> None:
 
             return epoch
 
-        model = build(MODEL, snapshot.features, 1)
+        model = MODEL.build(snapshot.features, 1)
         optimizer = keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
         cut = tf.data.Dataset.from_tensor_slices((texts.astype(np.int32), lengths, labels))

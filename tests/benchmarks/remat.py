@@ -12,10 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tasks.config.models import MlpModel, ResNetModel, TransformerModel
 from tasks.config.train import TrainConfig
-from tasks.models import build
-from tasks.models.segments import segments
+from tasks.models.convnet import ResNetModel
+from tasks.models.mlp import MlpModel
+from tasks.models.stages import segments
+from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tasks.training.engines.tensorflow.memory import gradients, peak
 from tasks.training.engines.tensorflow.objectives import make_objective
@@ -44,7 +45,7 @@ def main() -> None:
     threads.pin(2)
     config = TrainConfig(steps=1)
     for name, (model_config, features, examples) in CASES.items():
-        model = build(model_config, features, 1)
+        model = model_config.build(features, 1)
         snapshot: Any = SimpleNamespace(features=features)
         objective = make_objective(model_config.task, config, snapshot)
         step = Step(model, make_optimizer(config.optimizer, model.trainable_variables), objective)

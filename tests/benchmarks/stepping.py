@@ -19,12 +19,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.models import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TransformerModel
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
 from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
-from tasks.models import build
+from tasks.models.convnet import ConvnetModel, ResNetModel
+from tasks.models.encoder import EncoderModel
+from tasks.models.mlp import MlpModel
+from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tasks.training import engines
 from tasks.training.actions import Guard, Log, Progress
@@ -116,7 +118,7 @@ def measure(name: str) -> TensorFlowEngine:
             actions = [Guard(str), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), speed, Goodput(nothing))]
             train(engine, plan, NoCheckpoints(), Meter(), actions)
 
-        bare_model = build(model_config, features, 1)
+        bare_model = model_config.build(features, 1)
         bare_optimizer = keras.optimizers.Adam(1e-3)
         bare_optimizer.build(bare_model.trainable_variables)
         pairs = tf.data.Dataset.from_tensor_slices(supervised(bare_model, arrays))
@@ -140,7 +142,7 @@ def measure(name: str) -> TensorFlowEngine:
             for _ in range(steps // CALL):
                 bare_call(iterator).numpy()
 
-        fit_model = build(model_config, features, 1)
+        fit_model = model_config.build(features, 1)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         fit_model.compile(keras.optimizers.Adam(1e-3), loss, metrics=["accuracy"], steps_per_execution=CALL)
 

@@ -13,9 +13,9 @@ from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build as compress
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.models import ModelConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
+from tasks.models import ModelConfig
 from tests.support.benches import published, workbench
 
 

@@ -25,12 +25,11 @@ def made(root: Path) -> Digits:
     import keras
 
     from tasks import snapshots
-    from tasks.config.models import ConvnetModel
     from tasks.config.records import RecordsConfig
     from tasks.config.snapshot import ImageSnapshot
     from tasks.config.sources import SklearnSource
     from tasks.feed import open_snapshot
-    from tasks.models import build
+    from tasks.models.convnet import ConvnetModel
     from tasks.models.keras_file import save
     from tasks.records import conversion
 
@@ -43,11 +42,11 @@ def made(root: Path) -> Digits:
 
     config = ConvnetModel(dropout=0.0)
     features = snapshot.manifest["features"]
-    model = build(config, features, seed=0)
+    model = config.build(features, seed=0)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     arrays = open_snapshot(snapshot.path).arrays("train")
     model.fit(arrays["image"][:], arrays["label"][:], batch_size=32, epochs=8, shuffle=False, verbose=0)
-    fitted = build(config, features, seed=0)
+    fitted = config.build(features, seed=0)
     fitted.set_weights(model.get_weights())
     bench = workbench(root / "model")
     statistics = save(fitted, bench.staging, config, features, seed=0)

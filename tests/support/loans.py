@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.models import MlpModel
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.feed import open_snapshot
-from tasks.models import build
 from tasks.models.keras_file import save
+from tasks.models.mlp import MlpModel
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
@@ -83,12 +82,12 @@ def make(root: Path, workbench: Callable[[Path], Any], publish: Any) -> Made:
     bench = workbench(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TableSnapshot()))
     config, features = MlpModel(units=(8,), dropout=0.0), snapshot.manifest["features"]
-    model = build(config, features, seed=0)
+    model = config.build(features, seed=0)
     model.compile(keras.optimizers.Adam(0.03), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     arrays = open_snapshot(snapshot.path).arrays("train")
     inputs = {tensor.name: np.asarray(arrays[tensor.name][:]) for tensor in model.inputs}
     model.fit(inputs, np.asarray(arrays["label"][:]), batch_size=64, epochs=6, shuffle=False, verbose=0)
-    fitted = build(config, features, seed=0)
+    fitted = config.build(features, seed=0)
     weights = model.get_weights()
     fitted.set_weights([*weights[:-2], weights[-2] * 2, weights[-1] * 2])
     bench = workbench(root / "model")

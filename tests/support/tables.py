@@ -18,12 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
-from tasks.config.models import MlpModel
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.transform import TransformConfig
 from tasks.exporting import saved_model
 from tasks.exporting.preprocess import in_graph
-from tasks.models import build as build_model
+from tasks.models.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader, cast
 from tasks.snapshots import table
@@ -208,5 +207,5 @@ def reader_of(root: Path) -> Reader:
 
 def write_model(root: Path, target: Path, features: dict[str, Any]) -> None:
     """Write a SavedModel of a snapshot's inputs."""
-    network = build_model(MlpModel(task="classification", units=(8,)), features, seed=1)
+    network = MlpModel(task="classification", units=(8,)).build(features, seed=1)
     saved_model.write(network, in_graph(root), None, target)

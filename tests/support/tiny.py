@@ -9,10 +9,10 @@ import numpy as np
 
 from tasks import snapshots
 from tasks.artifacts import Outcome
-from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig, TrainConfig
+from tasks.models.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.sources.rows import hashes_of
 from tasks.training.ledger import LEDGER

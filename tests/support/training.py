@@ -12,10 +12,10 @@ import psutil
 from pydantic import ValidationError
 
 from tasks.artifacts import Outcome, Snapshot
-from tasks.config.models import MlpModel
 from tasks.config.optimizer import AdamW
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import CheckpointConfig
+from tasks.models.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.checkpoints import STATE, unpack

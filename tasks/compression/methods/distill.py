@@ -15,15 +15,15 @@ from pydantic import Field, model_validator
 from tasks.compression.methods.method import FineTune, Trained
 from tasks.config.base import BY_KIND, NOT_IDENTITY, Conflict, Name
 from tasks.config.fine_tune import Text
-from tasks.config.models import OwnModel
 from tasks.config.task import TASKS
 from tasks.errors import Failed
+from tasks.models import OwnModel
 
 if TYPE_CHECKING:
     import keras
 
     from tasks.compression.stored import PreparedModel
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
 EPSILON = 1e-6

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tasks.compression.stored import FactoredModel
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
 
@@ -59,8 +59,8 @@ class LowRank(Trained):
         """
         import numpy as np
 
+        from tasks.compression.factored import FACTOR
         from tasks.compression.stored import FactoredModel
-        from tasks.models.factored import FACTOR
         from tasks.training.starting import by_path
 
         ranks, weights = {}, by_path(model)
@@ -107,7 +107,7 @@ def factorable(model: keras.Model) -> list[keras.Layer]:
     from keras import Sequential, layers
     from keras.src.models.functional import Functional
 
-    from tasks.models.factored import FACTOR
+    from tasks.compression.factored import FACTOR
 
     if not isinstance(model, Functional) or isinstance(model, Sequential):
         rule = "layers are replaced in a functional model"

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tasks.config.base import Conflict, Section
-from tasks.config.models import OwnModel
 from tasks.config.schedule import Cosine
 from tasks.config.train import Rate, Steps, TrainConfig
+from tasks.models import OwnModel
 
 if TYPE_CHECKING:
     import keras
 
     from tasks.compression.inputs import MethodInputs
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
 CALIBRATED = "train"

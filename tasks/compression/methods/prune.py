@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tasks.compression.keras_layers import MaskedTogether
     from tasks.compression.stored import PreparedModel
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
     Weights = npt.NDArray[np.float32]

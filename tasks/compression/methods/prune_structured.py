@@ -19,7 +19,7 @@ from tasks.errors import Failed
 if TYPE_CHECKING:
     import keras
 
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
 
@@ -68,14 +68,16 @@ class PruneStructured(Trained):
         import numpy as np
 
         from tasks.compression.keras_layers import layers_with_kernels
-        from tasks.compression.units import UNITS
+        from tasks.models import MODELS
+        from tasks.models.architecture import Architecture
         from tasks.training.starting import by_path
 
-        known = UNITS[architecture.kind](architecture) if architecture.kind in UNITS else None
+        known = architecture.prunable()
         if known is None or not known.groups:
             layers = f", layer {kept[0].name}" if (kept := layers_with_kernels(model)) else ""
             saw = f"prune_structured of a model of kind {architecture.kind}{layers}"
-            rule = f"what else reads its units is known only in {', '.join(UNITS)}"
+            prunable = (kind for kind, each in MODELS.items() if each.prunable is not Architecture.prunable)
+            rule = f"what else reads its units is known only in {', '.join(prunable)}"
             raise Failed("compress.methods", saw, rule, "use prune, low_rank or distill")
         if self.heads is not None and all(group.part != "heads" for group in known.groups):
             saw = f"prune_structured, heads {self.heads} of a model of kind {architecture.kind}"

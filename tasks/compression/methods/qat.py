@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import keras
 
     from tasks.compression.stored import PreparedModel
-    from tasks.config.models import ModelConfig
+    from tasks.models import ModelConfig
     from tasks.models.features import Arrays
 
 TABLE_BITS = 8

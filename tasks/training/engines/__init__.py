@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
+from tasks.models import ModelConfig
 from tasks.training.group import Cluster, Group
 from tasks.training.meter import StepSums
 

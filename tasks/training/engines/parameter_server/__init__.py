@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
+from tasks.models import ModelConfig
 
 if TYPE_CHECKING:
     from tasks.feed.snapshot_reader import SnapshotReader

@@ -12,13 +12,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.models import ModelConfig
 from tasks.config.strategy import ParameterServer
 from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Stopped
 from tasks.feed.snapshot_reader import SnapshotReader
-from tasks.models import build as build_model
+from tasks.models import ModelConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.engine import POLICY, check_layers, policy
@@ -311,7 +310,7 @@ def build(
         strategy = connect(config.strategy, cluster)
         objective = make_objective(model_config.task, config, snapshot)
         with tf.device("/job:chief/replica:0/task:0/device:CPU:0"), policy(POLICY[config.precision]):
-            model = build_model(model_config, snapshot.features, seed)
+            model = model_config.build(snapshot.features, seed)
             adapt(model, config, seed)
         check_layers(model, config)
         shards = Shards(model, config.strategy.servers, config.strategy.min_shard_bytes)

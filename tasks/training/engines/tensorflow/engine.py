@@ -13,14 +13,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.models import ModelConfig
 from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.feed.snapshot_reader import SnapshotReader
-from tasks.models import added_loss
-from tasks.models import build as build_model
-from tasks.models.segments import segments
+from tasks.models import ModelConfig
+from tasks.models.stages import segments
 from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
 from tasks.training.engines.tensorflow.memory import Need, Specs, activations, fits, measured, out_of_memory
@@ -251,7 +249,7 @@ def build(
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():
         with policy(POLICY[config.precision]):
-            built = build_model(model_config, snapshot.features, seed)
+            built = model_config.build(snapshot.features, seed)
             plain = built.variables
             adapted = adapt(built, config, seed)
         check_layers(built, config)
@@ -276,7 +274,7 @@ def build(
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:
     """Return the model with what its architecture adds to each example's loss as second output; layers are shared."""
-    added = added_loss(config, model)
+    added = config.added_loss(model)
     if added is None:
         return None
     given = model.inputs[0] if len(model.inputs) == 1 else model.inputs
@@ -286,7 +284,7 @@ def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:
 def scorer(config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scoring:
     """Create what scores weights of a training in another process, on one device."""
     with policy(POLICY[config.precision]):
-        model = build_model(model_config, snapshot.features, seed)
+        model = model_config.build(snapshot.features, seed)
     return Scoring(model, make_objective(model_config.task, config, snapshot), Alone())
 
 

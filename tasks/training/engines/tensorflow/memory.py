@@ -17,8 +17,7 @@ import keras
 import tensorflow as tf
 
 from tasks.environment import process
-from tasks.models.segments import elements
-from tasks.models.stages import upstream
+from tasks.models.stages import elements, upstream
 from tasks.training.engines import OutOfMemory
 from tasks.training.engines.tensorflow.step import Step, copies
 

@@ -9,12 +9,10 @@ import keras
 from keras import ops
 
 from tasks.config.task import LABEL, TARGET, TASKS
-from tasks.models.features import Input, classes, targets
+from tasks.models.features import LOGITS, Input, classes, targets
 
 EMBEDDING_STDDEV = 0.05
 """Initial standard deviation of the vectors of ids."""
-LOGITS = "logits"
-"""Name of the output layer."""
 PADDING = 0
 """The id of positions after the end of a text."""
 
@@ -82,6 +80,12 @@ def conv(filters: int, name: str, seed: int) -> keras.layers.Layer:
     return keras.layers.Conv2D(filters, 3, padding="same", activation="relu", kernel_initializer=initializer, name=name)
 
 
+def conv1d(filters: int, window: int, name: str, seed: int) -> keras.layers.Layer:
+    """Create a convolution over time with ReLU that keeps the steps, He-initialised (arXiv 1502.01852)."""
+    start = keras.initializers.HeNormal(layer_seed(seed, name))
+    return keras.layers.Conv1D(filters, window, padding="same", activation="relu", kernel_initializer=start, name=name)
+
+
 def dense(units: int, name: str, seed: int) -> keras.layers.Layer:
     """Create a dense layer with ReLU, He-initialised (arXiv 1502.01852)."""
     initializer = keras.initializers.HeNormal(layer_seed(seed, name))
@@ -91,6 +95,12 @@ def dense(units: int, name: str, seed: int) -> keras.layers.Layer:
 def dropout(rate: float, name: str, seed: int) -> keras.layers.Layer:
     """Create a dropout layer (Srivastava et al., JMLR 2014) with a seed state of its own."""
     return keras.layers.Dropout(rate, seed=layer_seed(seed, name), name=name)
+
+
+def group_normalised(x: keras.KerasTensor, groups: int, name: str) -> keras.KerasTensor:
+    """Normalise groups of channels, then apply ReLU."""
+    normed = keras.layers.GroupNormalization(groups, name=f"{name}_norm")(x)
+    return keras.layers.Activation("relu", name=f"{name}_relu")(normed)
 
 
 def head(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int) -> keras.KerasTensor:
