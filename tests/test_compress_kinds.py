@@ -98,7 +98,7 @@ found = {
     "names": [chain.name for chain in config.chains],
     "versions": [config.chains[0].versions, config.chains[0].libraries],
     "tried": [*tried.model, *tried.file],
-    "heavy": sorted({"tensorflow", "keras", "numpy"} & sys.modules.keys()),
+    "heavy": sorted({"tensorflow", "keras"} & sys.modules.keys()),
 }
 
 import numpy as np

@@ -434,12 +434,12 @@ def test_a_prepared_model_has_the_seed_that_it_is_built_with(seed: int, monkeypa
     plan = {"features": "features", "seed": 5, "loss": "mae", "model": {}}
     built, written = Kept(), Kept()
     network: Any = SimpleNamespace(variables=[])
-    method: Any = SimpleNamespace(prepare=lambda *given: ("prepared", {}), change=lambda *given: None)
+    prepared = SimpleNamespace(build=lambda *given: built(*given) and network)
+    method: Any = SimpleNamespace(prepare=lambda *given: (prepared, {}), change=lambda *given: None)
     for name, stub in {
         "architecture": lambda path: plan,
         "load": lambda path: network,
         "config_of": lambda model: "config",
-        "build_model": lambda *given: built(*given) and network,
         "save": lambda *given: written(*given) and {},
         "count_weights": lambda network: 5,
     }.items():
@@ -450,8 +450,8 @@ def test_a_prepared_model_has_the_seed_that_it_is_built_with(seed: int, monkeypa
     bench: Any = SimpleNamespace(staging="staging")
     model: Any = SimpleNamespace(path=Path(), manifest={"counts": {"train": 9}, "steps": 30})
     outcome = changed.prepare(bench, method, model, seed)
-    assert built == [("prepared", "features", seed)]
-    assert written.pop() == (network, "staging", "prepared", "features", seed, "mae")
+    assert built == [("features", seed)]
+    assert written.pop() == (network, "staging", prepared, "features", seed, "mae")
     assert outcome.counts == {"train": 9, "parameters": 5, "zeros": 3} and outcome.also["steps"] == 30
     changed.build(bench, method, model)
     assert written.pop()[3:] == ("features", 5, "mae")

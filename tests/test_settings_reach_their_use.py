@@ -589,15 +589,14 @@ def test_a_step_is_built_with_all_of_its_settings(more: dict[str, Any], monkeypa
     steps.result, again.result = SimpleNamespace(variables=["v"]), SimpleNamespace(variables=["w"])
     strategies.result = SimpleNamespace(scope=contextlib.nullcontext, place=lambda model: model)
 
-    def build_model(*given: Any) -> Any:
+    def build(features: Any, seed: int) -> Any:
         policies.append(keras.config.dtype_policy().name)
-        assert given[2] == 11, "the seed"
+        assert seed == 11
         return model
 
     for name, stub in {
         "make_strategy": strategies,
         "make_objective": objectives,
-        "build_model": build_model,
         "adapt": adapted,
         "check_layers": Calls(),
         "make_optimizer": optimizers,
@@ -615,7 +614,8 @@ def test_a_step_is_built_with_all_of_its_settings(more: dict[str, Any], monkeypa
         monkeypatch.setattr(tensorflow_engine, name, stub)
     snapshot: Any = SimpleNamespace(features={})
     place: Any = SimpleNamespace(rank=2, size=4)
-    tensorflow_engine.build(config, SimpleNamespace(task="classification"), snapshot, "plan", 11, place)  # type: ignore[arg-type]
+    of_task: Any = SimpleNamespace(task="classification", build=build)
+    tensorflow_engine.build(config, of_task, snapshot, "plan", 11, place)
     assert strategies.given == (config.strategy, place) and objectives.given[1] is config
     assert policies == ["mixed_bfloat16"] and keras.config.dtype_policy().name == "float32"
     assert adapted.given == (model, config, 11)
@@ -639,16 +639,15 @@ def test_a_step_on_servers_is_built_with_all_of_its_settings(monkeypatch: pytest
     pieces.result = SimpleNamespace(flat=["variable"], paths=["path"])
     adapted, connected = Calls(), Calls("strategy")
 
-    def build_model(*given: Any) -> Any:
+    def build(features: Any, seed: int) -> Any:
         policies.append(keras.config.dtype_policy().name)
-        assert given[2] == 11
+        assert seed == 11
         return "model"
 
     for name, stub in {
         "lost_processes": contextlib.nullcontext,
         "connect": connected,
         "make_objective": Calls("loss"),
-        "build_model": build_model,
         "adapt": adapted,
         "check_layers": Calls(),
         "Shards": pieces,
@@ -661,7 +660,8 @@ def test_a_step_on_servers_is_built_with_all_of_its_settings(monkeypatch: pytest
         monkeypatch.setattr(served, name, stub)
     monkeypatch.setattr(served.tf, "device", lambda name: contextlib.nullcontext())
     snapshot: Any = SimpleNamespace(features={})
-    served.build(config, SimpleNamespace(task="classification"), snapshot, "plan", 11, Cluster(0, ("a:1",)))  # type: ignore[arg-type]
+    of_task: Any = SimpleNamespace(task="classification", build=build)
+    served.build(config, of_task, snapshot, "plan", 11, Cluster(0, ("a:1",)))
     assert policies == ["mixed_bfloat16"] and connected.given[0] is config.strategy
     assert adapted.given == ("model", config, 11) and pieces.given == ("model", 3, 4096)
     assert optimizers.given == (config.optimizer, ["variable"], "bfloat16") and optimizers.more == {"paths": ["path"]}
@@ -675,13 +675,13 @@ def test_what_evaluates_beside_a_training_has_its_precision_and_its_loss(monkeyp
     config = TrainConfig.model_validate({"steps": 9, "precision": "float16", "evaluate": "sidecar"})
     policies: list[Any] = []
     objective = Calls("loss")
-    monkeypatch.setattr(
-        tensorflow_engine, "build_model", lambda *given: policies.append(keras.config.dtype_policy().name)
-    )
     monkeypatch.setattr(tensorflow_engine, "make_objective", objective)
     monkeypatch.setattr(tensorflow_engine, "Scoring", Calls("scoring"))
     snapshot: Any = SimpleNamespace(features={})
-    tensorflow_engine.scorer(config, SimpleNamespace(task="classification"), snapshot, 11)  # type: ignore[arg-type]
+    of_task: Any = SimpleNamespace(
+        task="classification", build=lambda *given: policies.append(keras.config.dtype_policy().name)
+    )
+    tensorflow_engine.scorer(config, of_task, snapshot, 11)
     assert policies == ["mixed_float16"] and objective.given[1] is config
 
 

@@ -158,7 +158,7 @@ class OwnArchitecture(Architecture):
 def stored_model(values: dict[str, Any]) -> Architecture:
     """Return the config of a model in the store from the `model` of its `architecture.json`.
 
-    Kinds that are made from others stand with the methods that make them (`tasks.compression.stored`); they are known where
-    that module has been imported, as it has in every process that computes.
+    Kinds that are made from others stand with the methods that make them (`tasks.compression.stored`); they are known
+    where that module has been imported, as it has in every process that computes.
     """
     return Architecture.kinds()[values["kind"]].model_validate(values)
