@@ -96,6 +96,7 @@ WALKS: dict[str, list[str]] = {
         tasks/compress.py: ^compress
         tasks/compression/forms.py: compressed > Form
         tasks/compress.py: ^compress
+        tasks/compression/work.py: write_variant
         tasks/compression/variants.py: build
         tasks/compression/forms.py: Form.on_file
         tasks/compression/variants.py: ^build
