@@ -17,6 +17,7 @@ from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.load import load
 from tasks.errors import Failed
+from tasks.processes.workbench import Work
 from tasks.runner import identities
 from tasks.runner.attempt import Attempt, current, threads_of_trials
 from tasks.runner.hosts import expectations
@@ -67,7 +68,7 @@ def attempt(tmp_path: Path) -> Any:
 
 def stage(sources: Any = tuple, **more: Any) -> Records:
     identity = Identity({"a": 1}, {}, Code(1), sources=sources)
-    return run_stage("convert", Records, identity, "module:work", (), prepare=lambda: EVENTS.append("prepare"), **more)
+    return run_stage("convert", Records, identity, Work(print), prepare=lambda: EVENTS.append("prepare"), **more)
 
 
 def test_an_artifact_is_noted_before_it_is_made_and_made_once(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
