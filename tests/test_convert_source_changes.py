@@ -9,6 +9,7 @@ import pytest
 from tasks.artifacts import Outcome, Records
 from tasks.config.load import load
 from tasks.errors import Failed
+from tasks.processes.workbench import Work
 from tasks.runner.attempt import Attempt, RunRequest, attempt_run, current
 from tasks.runner.identities import Code, Identity
 from tasks.runner.stages import run_stage
@@ -32,7 +33,7 @@ def test_what_was_read_is_what_the_digest_names(changes: bool, tmp_path: Path, m
 
     def body() -> None:
         stores.append(current.get().store)
-        run_stage("convert", Records, identity, "nothing:nothing", ())
+        run_stage("convert", Records, identity, Work(print))
 
     request = RunRequest()
     if not changes:

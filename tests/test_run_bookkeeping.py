@@ -14,6 +14,7 @@ import pytest
 from tasks.artifacts import Records, Variant
 from tasks.config.load import load
 from tasks.errors import Damaged, Failed, Lost, Refused, Stopped
+from tasks.processes.workbench import Work
 from tasks.runner.attempt import current
 from tasks.runner.searches import _tried
 from tasks.runner.signals import MOST_PAUSE, Restarts
@@ -129,7 +130,7 @@ def test_a_stage_that_is_stopped_before_it_begins_makes_nothing_and_what_it_refu
     token = current.set(SimpleNamespace(raise_if_stopped=stopped))  # type: ignore[arg-type]
     try:
         with pytest.raises(Refused if refuses else Stopped):
-            run_stage("convert", Records, identity, "module:work", (), check=check)
+            run_stage("convert", Records, identity, Work(print), check=check)
     finally:
         current.reset(token)
     assert asked == (["check"] if refuses else ["check", "stopped"])
