@@ -60,7 +60,34 @@ WALKS: dict[str, list[str]] = {
         tasks/training/engines/tensorflow/engine.py: ^TensorFlowEngine.step
         tasks/training/engines/tensorflow/strategies/one_device.py: ^OneDeviceStrategy.prepare
         = step.optimizer.learning_rate.assign(
+        """,
         """
+        tasks/config/load.py: load > read_preset > ^load > validate
+        tasks/config/compose.py: Config
+        tasks/config/train.py: TrainConfig
+        tasks/config/compose.py: ^Config
+        flows/pipeline.py: ^pipeline
+        tasks/train.py: train > train_one
+        tasks/training/work.py: fit
+        tasks/training/fit.py: fit
+        tasks/training/plan.py: make_plan
+        tasks/config/train.py: TrainConfig.peak_rate
+        tasks/training/plan.py: ^make_plan > Plan
+        tasks/training/fit.py: ^fit
+        tasks/training/engines/__init__.py: build
+        tasks/training/engines/tensorflow/__init__.py: build
+        tasks/training/engines/tensorflow/engine.py: build
+        tasks/training/feeding.py: Feed
+        tasks/training/engines/tensorflow/engine.py: ^build > TensorFlowEngine.__init__
+        tasks/training/engines/tensorflow/strategies/one_device.py: OneDeviceStrategy.prepare
+        tasks/training/fit.py: ^fit
+        tasks/training/loop.py: train
+        tasks/training/engines/tensorflow/engine.py: TensorFlowEngine.step
+        tasks/training/plan.py: Plan.rates
+        tasks/training/engines/tensorflow/engine.py: ^TensorFlowEngine.step
+        tasks/training/engines/tensorflow/strategies/one_device.py: ^OneDeviceStrategy.prepare
+        = step.optimizer.learning_rate.assign(
+        """,
     ],
     "compress.methods int8_dynamic, from the YAML to the quantiser": [
         """
@@ -120,7 +147,24 @@ WALKS: dict[str, list[str]] = {
         tasks/data/sources/table_files.py: Tables.__init__
         tasks/data/sources/csv.py: ^Csv > Csv._table
         = null_values=config.missing
+        """,
         """
+        tasks/config/load.py: load > read_preset > ^load > validate
+        tasks/config/compose.py: Config
+        tasks/config/sources/__init__.py: SourceConfig > AnySource
+        tasks/config/sources/tables.py: CsvSource
+        tasks/config/compose.py: ^Config
+        flows/pipeline.py: ^pipeline
+        tasks/convert.py: convert
+        tasks/records/work.py: convert
+        tasks/records/conversion.py: build
+        tasks/sources/__init__.py: open_source > KINDS
+        tasks/sources/csv.py: open > Csv
+        tasks/sources/delimited.py: Delimited
+        tasks/sources/table_files.py: Tables.__init__
+        tasks/sources/csv.py: ^Csv > Csv._table
+        = null_values=config.missing
+        """,
     ],
     "a row of CSV with a number, from its file to the model": [
         """
@@ -179,7 +223,64 @@ WALKS: dict[str, list[str]] = {
         tasks/models/forward.py: arguments
         tasks/training/engines/tensorflow/step.py: ^Step.forward
         = self.model(inputs, training=True)
+        """,
         """
+        tasks/sources/delimited.py: Delimited.rows
+        tasks/sources/delimited.py: blocks > Block
+        tasks/sources/delimited.py: ^Delimited.rows
+        tasks/sources/csv.py: Csv.parsed > Csv._table > ^Csv.parsed
+        tasks/sources/rows.py: texts
+        tasks/sources/csv.py: ^Csv.parsed
+        tasks/sources/rows.py: Numbered.rows
+        tasks/sources/__init__.py: Rows
+        tasks/sources/delimited.py: ^Delimited.rows
+        tasks/sources/table_files.py: ^Tables.read
+        tasks/sources/payloads.py: Payloads.filled
+        tasks/sources/table_files.py: ^Tables.read
+        tasks/records/sorting.py: ^Sorter.sort > Sorter._sorted_out > Sorter._typed
+        tasks/records/cells.py: typed
+        tasks/records/kinds/__init__.py: kind_of > KINDS
+        tasks/records/kinds/number.py: typed > array_of
+        tasks/records/cells.py: ^typed
+        tasks/records/sorting.py: ^Sorter._typed > ^Sorter._sorted_out > ^Sorter.sort > Sorter._written > write_run
+        tasks/records/merging.py: ~pa.ipc Runs._open > ^Runs > ^Merger > Merger._rows > ^Merger._ranges > ^Merger.write
+        tasks/records/kinds/__init__.py: kind_of > KINDS
+        tasks/records/kinds/number.py: entry
+        tasks/sources/encoding.py: floats_entry
+        tasks/records/merging.py: ^Merger.write
+        tasks/sources/encoding.py: examples
+        tasks/records/merging.py: ^Merger.write
+        tasks/sources/encoding.py: framed
+        tasks/records/merging.py: ^Merger.write
+        tasks/records/reading.py: ~index RecordsReader._splits > _Split
+        tasks/sources/record_files.py: RecordFile
+        tasks/records/reading.py: ^RecordsReader._splits > ^RecordsReader._split > ^RecordsReader.raw
+        tasks/records/reading.py: ^RecordsReader.table
+        tasks/records/tables.py: column_of
+        tasks/records/kinds/number.py: array_of
+        tasks/records/reading.py: ^RecordsReader.table > ^RecordsReader.tables
+        tasks/snapshots/table.py: ^_batches > ^_write > _make
+        tasks/snapshots/transforms/columns.py: typed
+        tasks/snapshots/table.py: ^_make
+        tasks/reader/__init__.py: Reader.apply > ^Reader
+        tasks/reader/standardise.py: load
+        tasks/reader/filled.py: filling
+        tasks/reader/__init__.py: ^Reader.apply
+        tasks/snapshots/table.py: ^_make > ^_write
+        tasks/records/arrays.py: ArrayWriter
+        tasks/feed/snapshot_reader.py: ~.npy SnapshotReader._files > ^SnapshotReader._array
+        tasks/records/arrays.py: open_array
+        tasks/feed/snapshot_reader.py: ^SnapshotReader._array > ^SnapshotReader.arrays > ^SnapshotReader.reader
+        tasks/feed/batches.py: BatchReader > BatchReader.read
+        tasks/training/feeding.py: ^Feed._read > ^Feed._fill > ^Feed > Feed._next > ^Feed.take
+        tasks/training/engines/tensorflow/engine.py: ^TensorFlowEngine.step > ^TensorFlowEngine
+        tasks/training/engines/tensorflow/strategies/one_device.py: OneDeviceStrategy.prepare
+        tasks/training/engines/tensorflow/step.py: Step.__call__ > Step.accumulated > Step.sums > Step.forward
+        tasks/training/engines/tensorflow/objectives.py: Objective.inputs
+        tasks/models/forward.py: arguments
+        tasks/training/engines/tensorflow/step.py: ^Step.forward
+        = self.model(inputs, training=True)
+        """,
     ],
 }
 """Routes of each walk, of which the first that holds in a commit counts: add one where a house has changed.
