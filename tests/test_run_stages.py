@@ -46,7 +46,7 @@ class Stub:
     def raise_if_stopped(self) -> None:
         pass
 
-    def work(self, stage: str, work: str, staging: Any, arguments: Any, **options: Any) -> Outcome:
+    def work(self, stage: str, work: Work[Any], staging: Any, **options: Any) -> Outcome:
         EVENTS.append("work")
         staging.put("part", b"bytes")
         return Outcome(counts={"examples": 1})

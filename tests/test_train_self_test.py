@@ -11,7 +11,7 @@ import tensorflow as tf
 from tasks.config.load import load
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
-from tasks.processes.workbench import Workbench
+from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt, RunRequest, attempt_run
 from tasks.runner.starting_models import check_strategy
 from tasks.training.engines.tensorflow import self_test
@@ -128,8 +128,8 @@ def test_a_strategy_is_tested_once_and_the_verdict_is_in_every_run(
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     tested = []
 
-    def work(self: Attempt, stage: str, work: str, staging: None, arguments: tuple[Any, ...], **rest: Any) -> Any:
-        tested.append(arguments)
+    def work(self: Attempt, stage: str, work: Work[Any], staging: None, **rest: Any) -> Any:
+        tested.append(work.arguments)
         return {"weights": 1e-8}
 
     monkeypatch.setattr(Attempt, "work", work)
