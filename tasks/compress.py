@@ -8,9 +8,9 @@ from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, ModelMethod
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.train import TrainConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import work as exporting
 from tasks.processes.workbench import work
 from tasks.runner import identities, starting_models

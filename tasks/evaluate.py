@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Report, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation import work as evaluation
+from tasks.evaluation.config import EvaluateConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb

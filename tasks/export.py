@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import work as exporting
 from tasks.processes.workbench import work
 from tasks.runner import identities

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.train import TrainConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.models import ModelConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities

@@ -886,7 +886,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/gating/__init__.py",
+        "tasks/evaluation/gating.py",
         "        better = higher if name == primary else name in task.higher_is_better\n",
         "        better = higher\n",
         "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
@@ -896,14 +896,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/gating/by_slice.py",
-        "        if mask.sum() >= gate.least\n",
-        "        if mask.sum() > gate.least\n",
+        "tasks/evaluation/gating.py",
+        "            if mask.sum() >= self.least\n",
+        "            if mask.sum() > self.least\n",
         "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
         ("A slice of exactly `least` examples is not judged, so that a variant that breaks on it passes the gate."),
     ),
     Mutation(
-        "tasks/evaluation/gating/deciding.py",
+        "tasks/evaluation/multiple_testing.py",
         "    if p_value <= ERROR:\n",
         "    if test.p_value <= ERROR:\n",
         "test_compress_verdicts.py::test_holms_method_decides_and_not_each_test_by_itself",
@@ -913,9 +913,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/probes/contrast.py",
-        "    means = values.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64)\n",
-        "    means = values.mean(axis=(1, 2), keepdims=True, dtype=np.float64)\n",
+        "tasks/evaluation/probes.py",
+        "        means = values.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64)\n",
+        "        means = values.mean(axis=(1, 2), keepdims=True, dtype=np.float64)\n",
         "test_evaluate_edges.py::test_contrast_is_towards_the_mean_of_the_image_and_not_of_a_channel",
         (
             "The contrast probe of colour images moves each channel towards its own mean, so that the drop "
@@ -2015,14 +2015,14 @@ FIRST = [
         "A version becomes champion of which promote.gates could not show that it passes.",
     ),
     Mutation(
-        "tasks/evaluation/gating/against_float.py",
-        "gate.max_ratio is None and subject.limits.get(GZIP, 1.0) < 1:",
+        "tasks/evaluation/gating.py",
+        "self.max_ratio is None and subject.limits.get(GZIP, 1.0) < 1:",
         "subject.limits.get(GZIP, 1.0) < 1:",
         "test_promote_edges.py::test_the_size_after_gzip_is_judged_beside_the_default_size_alone",
         "A size gate with max_ratio rejects a pruned variant by a limit after gzip that nobody set.",
     ),
     Mutation(
-        "tasks/evaluation/gating/by_slice.py",
+        "tasks/evaluation/gating.py",
         "key=lambda test: (test.lower > test.limit, test.p_value)",
         "key=lambda test: test.p_value",
         "test_promote_edges.py::test_a_slice_that_is_shown_to_fail_is_named_before_one_that_shows_less",
@@ -3503,9 +3503,9 @@ FOURTH = [
         "`train.label_smoothing` has no effect on the task ranking, although it is accepted and part of the digest.",
     ),
     Mutation(
-        "tasks/evaluation/gating/against_float.py",
-        "    most = limit(subject.task, metric, gate.max_loss, metric.of(before))\n",
-        "    most = limit(subject.task, metric, gate.max_loss, metric.of(after))\n",
+        "tasks/evaluation/gating.py",
+        "        most = limit(subject.task, metric, self.max_loss, metric.of(before))\n",
+        "        most = limit(subject.task, metric, self.max_loss, metric.of(after))\n",
         (
             "test_compress_verdicts.py::test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not_of_its_own"
         ),
@@ -3811,9 +3811,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/probes/noise.py",
-        '    deviation = np.sqrt(np.asarray(feature.get("variance", 1.0), np.float64))\n',
-        '    deviation = np.asarray(feature.get("variance", 1.0), np.float64)\n',
+        "tasks/evaluation/probes.py",
+        '        deviation = np.sqrt(np.asarray(feature.get("variance", 1.0), np.float64))\n',
+        '        deviation = np.asarray(feature.get("variance", 1.0), np.float64)\n',
         "test_evaluate_probes.py test_evaluate_fine_print.py test_evaluate_unequal_parts.py",
         (
             "The noise probe on standardised numbers is scaled by the variance instead of the deviation: for"
@@ -4058,9 +4058,9 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/probes/shift.py",
-        "        down, right = draw.integers(-config.pixels, config.pixels, 2, endpoint=True)\n",
-        "        down, right = draw.integers(-config.pixels, config.pixels, 2)\n",
+        "tasks/evaluation/probes.py",
+        "            down, right = draw.integers(-self.pixels, self.pixels, 2, endpoint=True)\n",
+        "            down, right = draw.integers(-self.pixels, self.pixels, 2)\n",
         "test_evaluate_probes.py test_evaluate_edges.py test_golden_draws.py test_evaluate_unequal_parts.py",
         (
             "The probe `shift` never moves an image down or right by the full number of pixels; with `pixels:"
@@ -4247,9 +4247,9 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/gating/against_champion.py",
-        "    return [loss(gate.label, metric, *pair, sign, gate.max_loss, subject.units, subject.counted)]\n",
-        "    return [loss(gate.label, metric, *pair, 1, gate.max_loss, subject.units, subject.counted)]\n",
+        "tasks/evaluation/gating.py",
+        "        return [loss(self.label, metric, *pair, sign, self.max_loss, subject.units, subject.counted)]\n",
+        "        return [loss(self.label, metric, *pair, 1, self.max_loss, subject.units, subject.counted)]\n",
         "test_compress_gates.py test_compress_verdicts.py test_promote_gates.py test_promote_edges.py",
         (
             "For metrics of which lower is better (rmse, bits per byte, loss) the gate is upside down: a"
@@ -4689,16 +4689,16 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/gating/absolute.py",
-        "subject.measures.get(gate.metric)",
-        "subject.measures.get(gate.metric, 0.0)",
+        "tasks/evaluation/gating.py",
+        "subject.measures.get(self.metric)",
+        "subject.measures.get(self.metric, 0.0)",
         "test_compress_gates.py test_promote_edges.py test_compress_verdicts.py test_promote_gates.py",
         "A gate on memory passes with 0 bytes where memory was not measured, instead of being undecided.",
     ),
     Mutation(
-        "tasks/evaluation/probes/blur.py",
-        "(0, config.sigma, config.sigma, 0)",
-        "(0, config.sigma, config.sigma, config.sigma)",
+        "tasks/evaluation/probes.py",
+        "(0, self.sigma, self.sigma, 0)",
+        "(0, self.sigma, self.sigma, self.sigma)",
         "test_evaluate_probes.py test_golden_draws.py",
         "The robustness probe blur mixes the colours of an image too, so that its drop is not that of a blur.",
     ),

@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy import stats
 
-from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.load import validate
 from tasks.config.task import TASKS
 from tasks.errors import Refused
 from tasks.evaluation import multilabel
 from tasks.evaluation.differences import Paired, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio
-from tasks.evaluation.gating import Subject, find
-from tasks.evaluation.gating.deciding import decide
+from tasks.evaluation.gating import CompressGate, PromoteGate, Subject
 from tasks.evaluation.multiple_testing import Test as LimitTest
-from tasks.evaluation.multiple_testing import holm
+from tasks.evaluation.multiple_testing import decide, holm
 
 COUNT = 400
 
@@ -51,7 +49,7 @@ def subject(own: npt.NDArray, reference: npt.NDArray | None = None, **others: An
 def verdict(gate: dict[str, Any], of: Subject) -> Any:
     """The verdict of a gate alone."""
     adapter: TypeAdapter[Any] = TypeAdapter(PromoteGate if gate["kind"] == "champion" else CompressGate)
-    [[found]] = decide([find(adapter.validate_python(gate), of)])
+    [[found]] = decide([adapter.validate_python(gate).find(of)])
     return found
 
 
@@ -95,7 +93,7 @@ def test_the_default_size_is_that_of_the_methods_with_that_after_gzip_where_only
         right(0), ratios={"bytes": Ratio(1.0), "gzip_bytes": Ratio(0.6)}, limits={"bytes": 1.05, "gzip_bytes": 0.5}
     )
     gate: Any = TypeAdapter(CompressGate).validate_python({"kind": "float", "metric": "bytes"})
-    [[size, gzip]] = decide([find(gate, of)])
+    [[size, gzip]] = decide([gate.find(of)])
     assert (size.verdict, gzip.gate, gzip.verdict) == (PASS, "gzip size", FAIL)
 
 
@@ -171,12 +169,12 @@ def test_what_seems_beyond_the_limit_asks_for_the_examples_that_would_show_that(
 def test_the_verdicts_of_a_stage_are_judged_together() -> None:
     """One that passes alone does not among many of its kind: the chance of a wrong pass anywhere stays 5 %."""
     gate: Any = TypeAdapter(CompressGate).validate_python({"kind": "float", "max_loss": 0.02})
-    alone = find(gate, subject(right(0, 160)))
+    alone = gate.find(subject(right(0, 160)))
     assert decide([alone])[0][0].passed
     together = [row[0] for row in decide([alone] * 5)]
     assert all(found.verdict == UNDECIDED and found.few for found in together)
     assert "by Holm's method for 5 tests" in together[0].text
-    sure = find(gate, subject(right(0, 400)))
+    sure = gate.find(subject(right(0, 400)))
     assert [row[0].passed for row in decide([sure, alone])] == [True, True], "the surest is judged first"
 
 

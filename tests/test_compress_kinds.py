@@ -106,7 +106,7 @@ from tasks.compression import changed
 from tasks.compression.forms import compressed
 from tasks.compression.keras_layers import kernels
 from tasks.compression.variants import build
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.models.keras_file import load
 from tests.support.benches import published, workbench

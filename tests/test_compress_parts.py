@@ -32,8 +32,8 @@ from tasks.compression.methods.quantise import fewest
 from tasks.compression.search import Trial, _frozen, ask, space
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
 from tasks.compression.verdicts import _front, by_slice, product, subject_of
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays

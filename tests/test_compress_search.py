@@ -19,8 +19,8 @@ from tasks.compression.methods.method import Chain
 from tasks.compression.search import Trial, ask, on_front, space
 from tasks.compression.variants import build
 from tasks.compression.variants import lost_on_validation as lost_on_validation
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.litert import LiteRT
 from tasks.feed import open_snapshot

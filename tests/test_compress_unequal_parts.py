@@ -25,8 +25,8 @@ from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import Int8Selective
 from tasks.compression.search import Trial, ask, on_front, space
 from tasks.compression.verdicts import by_slice, subject_of
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import Ratio
 from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference

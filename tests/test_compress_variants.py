@@ -13,7 +13,7 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices

@@ -12,18 +12,16 @@ from pydantic import TypeAdapter
 from tasks.compression.front import slowest_of
 from tasks.compression.methods.prune import Cluster
 from tasks.compression.verdicts import standing_of
-from tasks.config.evaluate import EvaluateConfig
-from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.sizes import parse
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.estimates import Counted
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio, Verdict
-from tasks.evaluation.gating import Subject, find, metrics_of
-from tasks.evaluation.gating.deciding import ERROR, decide
+from tasks.evaluation.gating import CompressGate, PromoteGate, Subject, metrics_of
 from tasks.evaluation.judging import limit
+from tasks.evaluation.multiple_testing import ERROR, at_most, decide, loss
 from tasks.evaluation.multiple_testing import Test as LimitTest
-from tasks.evaluation.multiple_testing import at_most, loss
 
 
 def verdict(kind: str, few: bool = False) -> Verdict:
@@ -76,7 +74,7 @@ def test_a_slice_of_as_many_examples_as_are_asked_for_is_judged() -> None:
     masks = {"small": np.arange(60) < 20, "large": np.arange(60) >= 20}
     for least, expected in ((20, FAIL), (21, PASS)):
         slices = gate(kind="slices", metric="loss", max_loss=0.1, least=least)
-        [[found]] = decide([find(slices, of(own, masks=masks))])
+        [[found]] = decide([slices.find(of(own, masks=masks))])
         assert found.verdict == expected, found.text
 
 
@@ -135,7 +133,7 @@ def test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not
     """2 % of 0.5, however wrong the variant is."""
     before, after = np.full((60, 1), 0.25), np.full((60, 1), rmse**2)
     [[found]] = decide(
-        [find(gate(), Subject("regression", ("rmse", False), {"rmse": after}, {"rmse": before}, "float"))]
+        [gate().find(Subject("regression", ("rmse", False), {"rmse": after}, {"rmse": before}, "float"))]
     )
     assert found.limit == pytest.approx(0.01) and found.verdict == expected
     assert found.value == pytest.approx(rmse - 0.5, abs=1e-9)
@@ -153,9 +151,8 @@ def test_what_is_lost_goes_from_the_reference_to_the_subject(kind: str, metric: 
         masks = {"all": np.ones(60, bool)}
         [[found]] = decide(
             [
-                find(
-                    judged,
-                    Subject("classification", (metric, better > 0), {metric: after}, {metric: before}, "", masks=masks),
+                judged.find(
+                    Subject("classification", (metric, better > 0), {metric: after}, {metric: before}, "", masks=masks)
                 )
             ]
         )

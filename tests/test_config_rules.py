@@ -19,13 +19,10 @@ from tasks.config.augment import ResizedCrop
 from tasks.config.base import Conflict, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import FileInit, KerasHubInit
-from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
-from tasks.config.promote import PromoteConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Constant, Cosine, Piecewise
 from tasks.config.snapshot import ImageSnapshot, TokensSnapshot
@@ -44,11 +41,14 @@ from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
 from tasks.config.yaml_values import read_yaml
+from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
+from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.models.convnet import ConvnetModel, ResNetModel
 from tasks.models.encoder import EncoderModel
 from tasks.models.transformer import TransformerModel
 from tasks.models.user_models import KerasFileModel
 from tasks.models.vit import ViTModel
+from tasks.registry.config import PromoteConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange

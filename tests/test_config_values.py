@@ -15,9 +15,7 @@ from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.base import Conflict, identity
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.fine_tune import ChampionInit, KerasHubInit, ModelInit, RateScaling
-from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
 from tasks.config.load import _remedy
 from tasks.config.optimizer import Muon, Sgd
 from tasks.config.paths import located
@@ -31,6 +29,8 @@ from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServe
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.config.tuned import with_values
+from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
+from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
 from tasks.search.choosing import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
 from tasks.search.config import TuneConfig
 from tasks.search.space import Choice, FloatRange, IntRange

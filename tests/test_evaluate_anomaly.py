@@ -21,13 +21,13 @@ from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
 from tasks.config.export import ExportConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.anomaly import METRICS
+from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.multilabel import Predictions
 from tasks.evaluation.report import build

@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
@@ -27,6 +26,7 @@ from tasks.evaluation.baselines import comparing, constant, kind, learned
 from tasks.evaluation.baselines.arrays import shrunk
 from tasks.evaluation.baselines.kind import SMALLEST, Classes, Estimated, Labels, Numbers, _iterations, evenly
 from tasks.evaluation.baselines.tables import Tables
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import Means, mean

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept, make_judge, run_model
 from tasks.exporting.score import RawSplit
 from tasks.models import ModelConfig

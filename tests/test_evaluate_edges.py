@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.config.evaluate import EvaluateConfig
-from tasks.config.probes import PROBES
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.entities import scheme_of
-from tasks.evaluation.probes.contrast import change as contrast
+from tasks.evaluation.probes import PROBES
 from tasks.evaluation.ranking import METRICS, Judge, Predictions
 from tasks.evaluation.robustness import draws_of
 
@@ -103,7 +102,7 @@ def test_rows_that_are_left_out_count_in_no_metric() -> None:
 def test_contrast_is_towards_the_mean_of_the_image_and_not_of_a_channel() -> None:
     image = np.zeros((1, 4, 4, 3), np.uint8)
     image[..., 0], image[..., 1] = 240, 120
-    grey = contrast(image, draws_of(0, 0, np.arange(1)), PROBES["contrast"](factor=0.0), {})  # type: ignore[call-arg]
+    grey = PROBES["contrast"](factor=0.0).change(image, draws_of(0, 0, np.arange(1)), {})  # type: ignore[call-arg]
     assert (grey == 120).all()
-    half = contrast(image, draws_of(0, 0, np.arange(1)), PROBES["contrast"](factor=0.5), {})  # type: ignore[call-arg]
+    half = PROBES["contrast"](factor=0.5).change(image, draws_of(0, 0, np.arange(1)), {})  # type: ignore[call-arg]
     assert half[0, 0, 0].tolist() == [180, 120, 60]

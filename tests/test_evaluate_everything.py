@@ -20,9 +20,9 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.snapshot import TableSnapshot
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict

@@ -12,21 +12,17 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config.evaluate import EvaluateConfig, ThresholdConfig
-from tasks.config.probes import PROBES
 from tasks.errors import Failed
 from tasks.evaluation import classification, columns, decisions, fairness, multilabel, regression, slices, worst_slices
 from tasks.evaluation.calibration import HIGHEST, LOWEST, consistency_test, fit
+from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.entities import Entities, scheme_of
 from tasks.evaluation.fairness import Rate, rates_of
 from tasks.evaluation.intervals import interval_of, over_seeds
 from tasks.evaluation.judging import ModelOutputs, Probe, make_judge, quarters, run_model
 from tasks.evaluation.language_model import sample
 from tasks.evaluation.metrics import Means, Share, mean
-from tasks.evaluation.probes.missing_columns import change as lose
-from tasks.evaluation.probes.noise import change as add_noise
-from tasks.evaluation.probes.shift import change as shift
-from tasks.evaluation.probes.typos import change as mistype
+from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import draws_of
 from tasks.evaluation.tagging import Predictions as Tagged
 from tasks.evaluation.tagging import macro_f1, token_counts
@@ -266,25 +262,25 @@ def test_a_pair_of_conditions_is_shown_only_where_it_is_worse_than_either() -> N
 
 def test_numbers_are_noisy_by_their_own_deviation_and_pixels_do_not_turn_over() -> None:
     draws, config = draws_of(0, 0, np.arange(4000)), MADE["noise"](scale=0.5)
-    noisy = add_noise(np.zeros((4000, 2), np.float32), draws, config, {"variance": [9.0, 0.04]})
+    noisy = config.change(np.zeros((4000, 2), np.float32), draws, {"variance": [9.0, 0.04]})
     assert noisy.std(axis=0) == pytest.approx([1.5, 0.1], rel=0.05) and noisy.dtype == np.float32
-    bright = add_noise(np.full((50, 4, 4, 1), 250, np.uint8), draws_of(0, 0, np.arange(50)), config, {})
-    dark = add_noise(np.full((50, 4, 4, 1), 5, np.uint8), draws_of(0, 0, np.arange(50)), config, {})
+    bright = config.change(np.full((50, 4, 4, 1), 250, np.uint8), draws_of(0, 0, np.arange(50)), {})
+    dark = config.change(np.full((50, 4, 4, 1), 5, np.uint8), draws_of(0, 0, np.arange(50)), {})
     assert (bright == 255).mean() > 0.4 and (dark == 0).mean() > 0.4
 
 
 def test_a_missing_value_is_the_one_of_its_kind() -> None:
     config = MADE["missing_columns"](share=1.0)
     draws = draws_of(0, 0, np.arange(2))
-    assert lose(np.array([5, 6], np.int64), draws, config, {"kind": "time"}).tolist() == [NO_TIME] * 2
-    assert lose([b"x", b"y"], draws, config, {"kind": "image"}) == [b"", b""]
-    assert lose([["a", "b"], []], draws_of(0, 0, np.arange(2)), config, {"kind": "words"}) == [["", ""], []]
-    assert np.isnan(lose(np.ones((2, 3), np.float32), draws, config, {"kind": "number"})).all()
+    assert config.change(np.array([5, 6], np.int64), draws, {"kind": "time"}).tolist() == [NO_TIME] * 2
+    assert config.change([b"x", b"y"], draws, {"kind": "image"}) == [b"", b""]
+    assert config.change([["a", "b"], []], draws_of(0, 0, np.arange(2)), {"kind": "words"}) == [["", ""], []]
+    assert np.isnan(config.change(np.ones((2, 3), np.float32), draws, {"kind": "number"})).all()
 
 
 def test_a_shift_reaches_as_far_as_is_set_in_each_direction_and_repeats_the_edge() -> None:
     rows = np.broadcast_to(np.arange(9, dtype=np.uint8)[:, None, None], (200, 9, 9, 1))
-    moved = shift(rows, draws_of(0, 0, np.arange(200)), MADE["shift"](pixels=2), {})[:, :, 4, 0]
+    moved = MADE["shift"](pixels=2).change(rows, draws_of(0, 0, np.arange(200)), {})[:, :, 4, 0]
     by = {int(image[4]) - 4 for image in moved}
     assert by == {-2, -1, 0, 1, 2}
     furthest = next(image for image in moved if image[4] == 2)
@@ -293,7 +289,7 @@ def test_a_shift_reaches_as_far_as_is_set_in_each_direction_and_repeats_the_edge
 
 def test_errors_in_the_words_of_a_list_leave_it_as_long_as_it_is() -> None:
     words = [["alpha", "beta", "7"], []]
-    typed = mistype(words, draws_of(0, 0, np.arange(2)), MADE["typos"](share=1.0), {"kind": "words"})
+    typed = MADE["typos"](share=1.0).change(words, draws_of(0, 0, np.arange(2)), {"kind": "words"})
     assert [len(each) for each in typed] == [3, 0] and typed[0][2] == "7" and typed != words
 
 

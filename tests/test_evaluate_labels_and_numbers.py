@@ -11,7 +11,6 @@ from sklearn.dummy import DummyRegressor
 from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.optimizer import AdamW
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Cosine
@@ -20,6 +19,7 @@ from tasks.config.sources import SklearnSource
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score

@@ -15,12 +15,12 @@ from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import TextFilesSource
 from tasks.config.train import TrainConfig
 from tasks.evaluation import bigrams, slices
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.estimates import PAIRED, SKEWED
 from tasks.evaluation.judging import Probe, compare, make_judge, run_model

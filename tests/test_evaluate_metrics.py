@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.evaluation import gates, select_metrics
 from tasks.evaluation.classification import METRICS, Predictions
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval, intervals
 from tasks.evaluation.judging import compare, make_judge
 from tasks.exporting.score import RawSplit

@@ -12,11 +12,11 @@ import pytest
 from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import gating
 from tasks.evaluation.classification import METRICS, OF_POSITIVE, Judge, Predictions
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.judging import compare, contributions_of, make_judge, metric_of
 from tasks.exporting.raw import RawSplit

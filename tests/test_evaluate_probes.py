@@ -7,18 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.evaluate import EvaluateConfig
-from tasks.config.probes import PROBES
 from tasks.errors import Failed, Refused
 from tasks.evaluation import probes, robustness
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import make_judge, run_model
-from tasks.evaluation.probes import KINDS
-from tasks.evaluation.probes.blur import change as blur
-from tasks.evaluation.probes.contrast import change as contrast
-from tasks.evaluation.probes.missing_columns import change as lose
-from tasks.evaluation.probes.noise import change as add_noise
-from tasks.evaluation.probes.shift import change as shift
-from tasks.evaluation.probes.typos import change as mistype
+from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import AlteredInputs, altered, draws_of
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.sources.features import Feature
@@ -27,21 +20,17 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (6, 9, 8, 3), np.uint8)
 DRAWS = draws_of(0, 0, np.arange(6))
 
 
-def test_every_probe_of_the_config_has_a_module() -> None:
-    assert list(PROBES) == list(KINDS)
-
-
 def test_images_are_changed_as_the_settings_say() -> None:
-    noisy = add_noise(np.full((6, 40, 40, 1), 128, np.uint8), DRAWS, PROBES["noise"](scale=0.1), {})  # type: ignore[call-arg]
+    noisy = PROBES["noise"](scale=0.1).change(np.full((6, 40, 40, 1), 128, np.uint8), DRAWS, {})  # type: ignore[call-arg]
     assert noisy.dtype == np.uint8 and noisy.std() == pytest.approx(25.5, rel=0.05)
-    flat = contrast(IMAGES, DRAWS, PROBES["contrast"](factor=0.25), {})  # type: ignore[call-arg]
+    flat = PROBES["contrast"](factor=0.25).change(IMAGES, DRAWS, {})  # type: ignore[call-arg]
     assert flat.std(axis=(1, 2, 3)) == pytest.approx(IMAGES.std(axis=(1, 2, 3)) / 4, rel=0.02)
     assert flat.mean(axis=(1, 2, 3)) == pytest.approx(IMAGES.mean(axis=(1, 2, 3)), abs=0.5)
     dot = np.zeros((1, 9, 9, 1), np.uint8)
     dot[0, 4, 4] = 200
-    soft = blur(dot, DRAWS, PROBES["blur"](sigma=1.0), {})[0, :, :, 0].astype(float)  # type: ignore[call-arg]
+    soft = PROBES["blur"](sigma=1.0).change(dot, DRAWS, {})[0, :, :, 0].astype(float)  # type: ignore[call-arg]
     assert soft[4, 4] == soft.max() < 40 and soft.sum() == pytest.approx(200, abs=12) and (soft == soft.T).all()
-    moved = shift(IMAGES, draws_of(0, 0, np.arange(6)), PROBES["shift"](pixels=2), {})  # type: ignore[call-arg]
+    moved = PROBES["shift"](pixels=2).change(IMAGES, draws_of(0, 0, np.arange(6)), {})  # type: ignore[call-arg]
     for image, other in zip(IMAGES, moved, strict=True):
         places = [(down, right) for down in range(-2, 3) for right in range(-2, 3)]
         inner = [(image[2 - down : 7 - down, 2 - right : 6 - right] == other[2:7, 2:6]).all() for down, right in places]
@@ -50,31 +39,31 @@ def test_images_are_changed_as_the_settings_say() -> None:
 
 def test_texts_get_errors_in_a_share_of_their_letters() -> None:
     text = "the quick brown fox jumps over the lazy dog, 1234567890! " * 30
-    [typed] = mistype([text], draws_of(0, 0, np.arange(1)), PROBES["typos"](share=0.05), {})  # type: ignore[call-arg]
+    [typed] = PROBES["typos"](share=0.05).change([text], draws_of(0, 0, np.arange(1)), {})  # type: ignore[call-arg]
     assert typed != text and typed.count("1234567890! ") >= 29
     longest = sum(a == b for a, b in zip(text, typed, strict=False))
     assert abs(len(typed) - len(text)) < 30 and longest > 20
-    assert mistype(["", "7!"], draws_of(0, 0, np.arange(2)), PROBES["typos"](share=1.0), {}) == ["", "7!"]  # type: ignore[call-arg]
+    assert PROBES["typos"](share=1.0).change(["", "7!"], draws_of(0, 0, np.arange(2)), {}) == ["", "7!"]  # type: ignore[call-arg]
 
 
 def test_a_share_of_values_is_lost_as_missing_ones_of_their_kind() -> None:
     config, draws = PROBES["missing_columns"](share=0.3), draws_of(0, 0, np.arange(1000))  # type: ignore[call-arg]
-    numbers = lose(np.ones(1000, np.float32), draws, config, {"kind": "number"})
+    numbers = config.change(np.ones(1000, np.float32), draws, {"kind": "number"})
     assert np.isnan(numbers).mean() == pytest.approx(0.3, abs=0.05)
-    words = lose(["x"] * 1000, draws_of(0, 0, np.arange(1000)), config, {"kind": "category"})
+    words = config.change(["x"] * 1000, draws_of(0, 0, np.arange(1000)), {"kind": "category"})
     assert [word == "" for word in words] == np.isnan(numbers).tolist(), "by row and column number alone"
-    others = lose(["x"] * 1000, draws_of(0, 1, np.arange(1000)), config, {"kind": "category"})
+    others = config.change(["x"] * 1000, draws_of(0, 1, np.arange(1000)), {"kind": "category"})
     assert 0.03 < np.mean([one == other == "" for one, other in zip(words, others, strict=True)]) < 0.15
 
 
 def test_an_example_is_changed_alike_in_any_batch(digits: Any) -> None:
     split = SnapshotSplit(digits.snapshot.path, digits.records.path, "test")
     judge = make_judge("classification", split, EvaluateConfig())
-    noise = AlteredInputs(1, PROBES["noise"](), add_noise, split.features, judge.inputs)
+    noise = AlteredInputs(1, PROBES["noise"](), split.features, judge.inputs)
     whole = noise[0:50]["image"]
     assert (whole == np.concatenate([noise[at : at + 7]["image"] for at in range(0, 50, 7)])[:50]).all()
     assert (whole != judge.inputs[0:50]["image"]).mean() > 0.3
-    again = AlteredInputs(0, PROBES["noise"](), add_noise, split.features, judge.inputs)[0:50]["image"]
+    again = AlteredInputs(0, PROBES["noise"](), split.features, judge.inputs)[0:50]["image"]
     assert (whole != again).any(), "another place in the list is another draw"
 
 

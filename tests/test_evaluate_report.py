@@ -9,8 +9,8 @@ from PIL import Image
 from sklearn.dummy import DummyClassifier
 
 from tasks.artifacts import Report
-from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation import pictures
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
 from tasks.feed import open_snapshot
 

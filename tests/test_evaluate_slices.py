@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from flows.preflight import check_source
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.load import validate
 from tasks.errors import Refused
 from tasks.evaluation import columns, worst_slices
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.fairness import Rate, compare
 from tasks.evaluation.metrics import Means, Metric, Share, mean
 from tasks.evaluation.multiple_testing import holm

@@ -24,9 +24,7 @@ from tasks.compression.variants import build as compress
 from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.gates import FloatGate
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
@@ -34,8 +32,9 @@ from tasks.config.sources import CsvSource, JsonlSource, ParquetSource
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Refused
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.entities import scheme_of
-from tasks.evaluation.gating import Subject, find
+from tasks.evaluation.gating import FloatGate, Subject
 from tasks.evaluation.judging import make_judge, run_model
 from tasks.evaluation.report import build
 from tasks.evaluation.splits import SnapshotSplit
@@ -504,9 +503,8 @@ def test_classes_that_are_no_entities_have_metrics_of_tokens_alone(tmp_path: Pat
         make_judge("tagging", split, EvaluateConfig(metrics=("entity_f1",)))
     own = {"token_accuracy": np.ones((9, 2))}
     with pytest.raises(Failed, match="metric entity_f1; the test examples have token_accuracy"):
-        find(
-            FloatGate(metric="entity_f1", max_loss=0.1),
-            Subject("tagging", ("macro_f1", True), own, own, "the float model"),
+        FloatGate(metric="entity_f1", max_loss=0.1).find(
+            Subject("tagging", ("macro_f1", True), own, own, "the float model")
         )
 
 

@@ -13,7 +13,6 @@ import pytest
 from scipy import sparse, stats
 from sklearn import metrics as sklearn_metrics
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.evaluation import (
     calibration,
     columns,
@@ -31,6 +30,7 @@ from tasks.evaluation import (
     thresholds,
     worst_slices,
 )
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import difference, interval_of
 from tasks.evaluation.judging import make_judge
@@ -507,10 +507,11 @@ def test_columns_are_changed_by_row_wherever_a_batch_or_a_table_begins(monkeypat
 
     monkeypatch.setattr(robustness, "draws_of", draws)
     monkeypatch.setattr(robustness, "typed", lambda values, feature: values)
-    made._place, made._probe, made._split, made._inputs = 3, "probe", "test", range(10)
+    made._place, made._split, made._inputs = 3, "test", range(10)
     made._records = SimpleNamespace(tables=tables, features={name: SimpleNamespace(kind=name) for name in ("a", "b")})
     made._changed, made._dtypes = ["a", "b"], {"x": "float32"}
-    made._change = lambda values, draws, probe, feature: values * 100 + draws + (0.5 if feature["kind"] == "b" else 0)
+    change = lambda values, draws, feature: values * 100 + draws + (0.5 if feature["kind"] == "b" else 0)  # noqa: E731
+    made._probe = SimpleNamespace(change=change)
 
     def apply(values: dict[str, Any], count: int) -> dict[str, Any]:
         assert len(values["a"]) == count

@@ -15,10 +15,10 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import classification, language_model, multilabel, pictures, regression
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.differences import tango
 from tasks.evaluation.intervals import intervals
 from tasks.evaluation.judging import make_judge

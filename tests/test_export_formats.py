@@ -22,9 +22,9 @@ from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import variants as variants_of
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.errors import Failed, Refused
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_parents
 from tasks.exporting.arrays import write_arrays

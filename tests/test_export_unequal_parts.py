@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.metrics import Means, mean, root
 from tasks.exporting import EVIDENCE, LITERT, export, latency, predict, score
 from tasks.exporting import fresh_process as fresh

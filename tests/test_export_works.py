@@ -18,10 +18,10 @@ from PIL import Image
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import litert, verify
 from tasks.exporting.export import fault_of, keep_verified
 from tasks.exporting.fresh_process import Verified, fresh_process

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from tasks.config.augment import AugmentConfig
-from tasks.config.probes import PROBES
 from tasks.draws import permutation
+from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import draws_of
 from tasks.feed.augment import Augmenter
 from tasks.feed.orders import ORDERS, Ordered
@@ -131,8 +130,7 @@ def probed() -> Iterator[str]:
         ("missing_columns", {"share": 0.4}, [["a", "b", "c"]] * 8, {"kind": "words"}),
     )
     for name, config, values, feature in probes:
-        change = import_module(f"tasks.evaluation.probes.{name}").change
-        made = change(values, draws_of(2, 1, np.arange(8)), PROBES[name](**config), feature)
+        made = PROBES[name](**config).change(values, draws_of(2, 1, np.arange(8)), feature)
         kind = feature.get("kind", f"{np.asarray(values).dtype} {np.shape(values)[1:]}")
         said = short(np.nan_to_num(made, nan=-1.0)) if isinstance(made, np.ndarray) else made
         yield f"probe {name} of {kind}: {said}"

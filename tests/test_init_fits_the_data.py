@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flows.preset_text import preset_of
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.guess.found import Columns, Guess, Tagged
 from tasks.guess.splits import Splits
 

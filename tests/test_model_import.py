@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.load import load
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import PythonSource
 from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.own_files import source_files
 from tasks.models import keras_file
 from tasks.models.user_models import ImportedModel

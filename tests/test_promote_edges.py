@@ -12,17 +12,15 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import stats
 
-from tasks.config.gates import CompressGate
 from tasks.evaluation.baselines.comparing import BesideBaseline
 from tasks.evaluation.differences import Paired, PairedShares, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, Ratio, Verdict, promotion, with_gates
 from tasks.evaluation.gates import latency as judge_latency
-from tasks.evaluation.gating import Subject, find
-from tasks.evaluation.gating.deciding import ERROR, decide
+from tasks.evaluation.gating import CompressGate, Subject
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.metrics import Means, Share, mean
+from tasks.evaluation.multiple_testing import ERROR, at_most, decide, loss
 from tasks.evaluation.multiple_testing import Test as LimitTest
-from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import Change, Contributions, change, mcnemar
 from tasks.runner import releasing
 from tasks.view import facts, results
@@ -182,7 +180,7 @@ def test_the_size_after_gzip_is_judged_beside_the_default_size_alone() -> None:
     def judged(limits: dict[str, float], **more: Any) -> list[str]:
         of = Subject("classification", ("accuracy", True), {}, {}, "the float model", ratios=ratios, limits=limits)
         return [
-            each.verdict for [row] in [decide([find(gate(kind="float", metric="bytes", **more), of)])] for each in row
+            each.verdict for [row] in [decide([gate(kind="float", metric="bytes", **more).find(of)])] for each in row
         ]
 
     smaller = {"bytes": 1.05, "gzip_bytes": 0.7}
@@ -194,9 +192,9 @@ def test_the_size_after_gzip_is_judged_beside_the_default_size_alone() -> None:
 def test_what_was_not_measured_is_open_and_asks_for_no_examples() -> None:
     of = Subject("classification", ("accuracy", True), {}, {}, "the float model", limits={"bytes": 0.3})
     for each in ({"kind": "float", "metric": "latency", "max_ratio": 0.5}, {"kind": "float", "metric": "bytes"}):
-        [[found]] = decide([find(gate(**each), of)])
+        [[found]] = decide([gate(**each).find(of)])
         assert found.verdict == UNDECIDED and not found.few and found.more is None
-    [[found]] = decide([find(gate(kind="absolute", metric="peak_bytes", at_most=9), of)])
+    [[found]] = decide([gate(kind="absolute", metric="peak_bytes", at_most=9).find(of)])
     assert found.verdict == UNDECIDED and found.limit == 9
 
 
@@ -211,7 +209,7 @@ def test_a_slice_that_is_shown_to_fail_is_named_before_one_that_shows_less() -> 
     def judged(*names: str) -> Verdict:
         chosen = {name: masks[name] for name in names}
         of = Subject("classification", ("loss", False), {"loss": own}, {"loss": before}, "float", masks=chosen)
-        return decide([find(wanted, of)])[0][0]
+        return decide([wanted.find(of)])[0][0]
 
     assert [judged(name).verdict for name in masks] == [UNDECIDED, FAIL]
     found = judged("small", "large")
@@ -222,7 +220,7 @@ def test_of_slices_that_may_pass_the_weakest_evidence_decides() -> None:
     own = right(0, 400)
     masks = {"large": np.arange(400) < 350, "small": np.arange(400) >= 350}
     of = Subject("classification", ("accuracy", True), {"accuracy": own}, {"accuracy": own}, "float", masks=masks)
-    [[found]] = decide([find(gate(kind="slices", max_loss=0.02), of)])
+    [[found]] = decide([gate(kind="slices", max_loss=0.02).find(of)])
     assert found.verdict == UNDECIDED and found.text.startswith("small: ")
 
 
@@ -261,7 +259,7 @@ def test_few_and_more_are_of_the_level_that_so_many_tests_leave() -> None:
 def test_values_that_should_be_large_are_shown_as_they_are() -> None:
     wanted = gate(kind="absolute", metric="accuracy", at_least=0.9)
     own = right(10, 400)
-    [[found]] = decide([find(wanted, Subject("classification", ("accuracy", True), {"accuracy": own}, {}, ""))])
+    [[found]] = decide([wanted.find(Subject("classification", ("accuracy", True), {"accuracy": own}, {}, ""))])
     exact = stats.binomtest(390, 400, 0.9, "greater")
     assert found.verdict == PASS and found.limit == 0.9
     assert found.value == pytest.approx(exact.proportion_ci(0.95).low) and found.p_value == pytest.approx(exact.pvalue)

@@ -13,9 +13,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
-from tasks.config.gates import PromoteGate
 from tasks.errors import Failed
 from tasks.evaluation.gates import FAIL, PASS, promotion, with_gates
+from tasks.evaluation.gating import PromoteGate
 from tasks.registry import comparison
 from tasks.registry.comparison import Compared
 from tasks.runner import judgements

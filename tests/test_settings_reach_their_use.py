@@ -19,13 +19,14 @@ from tasks import train as verbs
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.load import load
 from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation import calibration, decisions, report, slices
+from tasks.evaluation.config import EvaluateConfig
+from tasks.evaluation.gating import AbsoluteGate
 from tasks.evaluation.intervals import Interval, Value
 from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
@@ -217,7 +218,7 @@ def test_variants_are_judged_by_the_limits_of_compress(tmp_path: Path, monkeypat
     standing = Calls("accepted", stop=True)
     monkeypatch.setattr(verdicts, "read_slices", lambda *given: (None, {}))
     monkeypatch.setattr(verdicts, "subject_of", subject)
-    monkeypatch.setattr(verdicts.gating, "find", found)
+    monkeypatch.setattr(AbsoluteGate, "find", lambda gate, *given: found(gate, *given))
     monkeypatch.setattr(verdicts, "by_slice", lambda *given: {})
     monkeypatch.setattr(verdicts, "standing_of", standing)
     parity = Calls(passed := SimpleNamespace(passed=True))

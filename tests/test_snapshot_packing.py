@@ -17,11 +17,11 @@ from pydantic import ValidationError
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import JsonlSource, TextFilesSource
 from tasks.errors import Failed, Refused
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.feed import needs, open_snapshot

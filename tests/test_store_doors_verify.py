@@ -12,8 +12,8 @@ import pytest
 
 from flows.commands import doctor, predict
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
-from tasks.config.promote import ReleaseConfig
 from tasks.errors import Damaged, Failed
+from tasks.registry.config import ReleaseConfig
 from tasks.runner import hosts, stages
 from tasks.runner.attempt import current
 from tasks.runs.home import Home

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.train import EarlyStopping, TrainConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
 from tasks.models.convnet import ConvnetModel

@@ -17,11 +17,11 @@ import pytest
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config.base import Conflict, identity
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import TrainConfig
 from tasks.errors import Refused
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import over_seeds
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file

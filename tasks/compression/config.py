@@ -12,10 +12,10 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, Section
-from tasks.config.gates import CompressGate, FloatGate, fit_gates
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
+from tasks.evaluation.gating import CompressGate, FloatGate, fit_gates
 
 
 def names() -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Judge, Kept, compare, contributions_of, limit, make_judge, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.exporting import LITERT, SAVED_MODEL

@@ -15,8 +15,8 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.inputs import MethodInputs
 from tasks.compression.methods.method import CHOSEN, FileMethod
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed, of_the_machine
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import flat, intervals
 from tasks.evaluation.judging import ModelOutputs, Probe, compare, contributions_of, make_judge, names_of, run_model

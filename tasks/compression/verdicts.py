@@ -16,13 +16,12 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form
 from tasks.compression.front import Point, slowest_of
 from tasks.compression.methods.method import Method
-from tasks.config.evaluate import EvaluateConfig
-from tasks.evaluation import gates, gating
+from tasks.evaluation import gates
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.gating import Subject, metrics_of
-from tasks.evaluation.gating.deciding import decide
 from tasks.evaluation.intervals import difference, interval_of
-from tasks.evaluation.multiple_testing import Test
+from tasks.evaluation.multiple_testing import Test, decide
 from tasks.evaluation.own_metrics import MEAN
 from tasks.evaluation.report import read_slices
 from tasks.evaluation.units import UNITS, Floats, at
@@ -73,7 +72,7 @@ def judge(
             if not (converted := parity(read(reference), config.max_difference)).passed:
                 row.append(replace(converted, text=f"made like the float LiteRT file, whose {converted.text}"))
             subject = subject_of(task, form, variant, reference, masks, latency, evaluate)
-            row += [each for gate in config.gates for each in gating.find(gate, subject)]
+            row += [each for gate in config.gates for each in gate.find(subject)]
             slices[variant.name] = by_slice(subject, masks)
         found.append(row)
     verdicts = dict(zip(described, decide(found), strict=True))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tasks.compression.config import CompressConfig
     from tasks.compression.forms import Form
     from tasks.compression.methods.method import ModelMethod
-    from tasks.config.evaluate import EvaluateConfig
     from tasks.config.train import TrainConfig
+    from tasks.evaluation.config import EvaluateConfig
     from tasks.processes.workbench import Workbench
 
 

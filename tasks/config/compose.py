@@ -8,17 +8,17 @@ from pydantic import Field, model_validator
 
 from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.notify import NotifyConfig
-from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
 from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.config.sources import SklearnSource, SourceConfig
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.models import ModelConfig, default_model, models_for
+from tasks.registry.config import PromoteConfig, ReleaseConfig
 from tasks.search.config import TuneConfig
 
 

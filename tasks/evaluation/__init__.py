@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
+from tasks.evaluation.config import EvaluateConfig
 
 REPORT_VERSION = 11
 """Incremented when the same model and snapshot would give another report."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import multilabel, ordering, pictures
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.metrics import Means, Metric, mean
 from tasks.evaluation.multilabel import Predictions
 from tasks.evaluation.splits import Split

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import difference, flat, intervals
 from tasks.evaluation.judging import Judge
 from tasks.evaluation.units import Floats

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL
 from tasks.errors import Failed
 from tasks.evaluation import ordering, pictures, thresholds
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Means, Metric, Score, Share, WithoutInterval, mean
 from tasks.evaluation.splits import Split

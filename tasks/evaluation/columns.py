@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Refused
+from tasks.evaluation.config import EvaluateConfig
 from tasks.records.rules import COMPARED, DTYPES
 from tasks.sources.features import Feature
 

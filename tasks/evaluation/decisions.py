@@ -12,10 +12,10 @@ from typing import Any
 
 from scipy.special import expit, logit
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import calibration as temperature
 from tasks.evaluation import thresholds
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Judge
 
 FILE = "decision.json"

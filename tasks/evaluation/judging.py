@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import own_metrics, select_metrics
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import ONE_SIDED
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import Split

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.errors import Failed
 from tasks.evaluation import bigrams
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from scipy.special import expit
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TARGET
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Means, Metric, Score, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.environment.user_code import deciding, files_of
+from tasks.evaluation.config import EvaluateConfig
 
 FIELD = "evaluate.own_metrics"
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.own_files import FIELD

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL, TARGET
 from tasks.draws import splitmix64
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
 from tasks.evaluation.judging import Judge, contributions_of, examples_of, make_judge, metric_of

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed
 from tasks.evaluation import multilabel
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Means, Metric, Score, mean, ratio
 from tasks.evaluation.splits import Split

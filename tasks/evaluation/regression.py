@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TARGET
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.metrics import Means, mean, root
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, units
 from tasks.evaluation.baselines import comparing, learned
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import LEVEL, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, examples_of, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics

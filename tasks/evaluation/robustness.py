@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
-from tasks.config.probes import IMAGE, NUMBERS, AnyProbe
 from tasks.errors import Failed, Refused
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import difference
 from tasks.evaluation.judging import Judge, Kept, contributions_of, metric_of, run_model
-from tasks.evaluation.probes import FIELD, KINDS, Change, changed_by, column_kinds
+from tasks.evaluation.probes import FIELD, IMAGE, NUMBERS, Probe, changed_by, column_kinds
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.features import Arrays, model_inputs
 from tasks.models.forward import Call, Examples
@@ -67,13 +65,12 @@ def measured(
     return rows
 
 
-def altered(place: int, probe: AnyProbe, split: SnapshotSplit, inputs: Examples) -> Examples:
+def altered(place: int, probe: Probe, split: SnapshotSplit, inputs: Examples) -> Examples:
     """Return the inputs of a split as a probe changes them; raises `Failed` where it does not fit."""
-    change: Change = import_module(KINDS[probe.kind]).change
     try:
         if probe.raw:
-            return AlteredColumns(place, probe, change, split, inputs)
-        return AlteredInputs(place, probe, change, split.features, inputs)
+            return AlteredColumns(place, probe, split, inputs)
+        return AlteredInputs(place, probe, split.features, inputs)
     except Refused as misfit:
         raise Failed(misfit.field, misfit.saw, misfit.rule, misfit.remedy) from None
 
@@ -98,10 +95,8 @@ def input_kinds(features: Mapping[str, Any]) -> dict[str, str]:
 class AlteredInputs:
     """Inputs by row that are changed when they are read."""
 
-    def __init__(
-        self, place: int, probe: AnyProbe, change: Change, features: Mapping[str, Any], inputs: Examples
-    ) -> None:
-        self._place, self._probe, self._change, self._inputs = place, probe, change, inputs
+    def __init__(self, place: int, probe: Probe, features: Mapping[str, Any], inputs: Examples) -> None:
+        self._place, self._probe, self._inputs = place, probe, inputs
         self._changed = {name: features[name] for name in changed_by(probe, input_kinds(features))}
 
     def __len__(self) -> int:
@@ -111,15 +106,15 @@ class AlteredInputs:
         batch = self._inputs[rows]
         for number, (name, feature) in enumerate(self._changed.items()):
             draws = draws_of(self._place, number, np.arange(len(self))[rows])
-            batch[name] = self._change(batch[name], draws, self._probe, feature)
+            batch[name] = self._probe.change(batch[name], draws, feature)
         return batch
 
 
 class AlteredColumns:
     """Inputs by row, made of changed columns of the records by the transforms of the snapshot."""
 
-    def __init__(self, place: int, probe: AnyProbe, change: Change, split: SnapshotSplit, inputs: Examples) -> None:
-        self._place, self._probe, self._change, self._inputs = place, probe, change, inputs
+    def __init__(self, place: int, probe: Probe, split: SnapshotSplit, inputs: Examples) -> None:
+        self._place, self._probe, self._inputs = place, probe, inputs
         self._records, self._split = RecordsReader(split.records), split.name
         self._reader = Reader.open(split.transform)
         features = {name: self._records.features[name] for name in self._reader.columns}
@@ -145,7 +140,7 @@ class AlteredColumns:
         values = {name: typed(table[name], self._records.features[name]) for name in self._reader.columns}
         for number, name in enumerate(self._changed):
             draws = draws_of(self._place, number, rows)
-            values[name] = self._change(values[name], draws, self._probe, {"kind": self._records.features[name].kind})
+            values[name] = self._probe.change(values[name], draws, {"kind": self._records.features[name].kind})
         try:
             return self._reader.apply(values, len(rows))
         except Unusable as error:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation import columns, fairness, worst_slices
 from tasks.evaluation.columns import Masks
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import Judge, Kept, contributions_of, metric_of

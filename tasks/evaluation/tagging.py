@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL, UNTAGGED
 from tasks.errors import Failed
 from tasks.evaluation import pictures
 from tasks.evaluation.classification import by_class
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.entities import Entities, Scheme, scheme_of
 from tasks.evaluation.judging import Kept, quarters
 from tasks.evaluation.language_model import nats

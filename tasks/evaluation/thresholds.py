@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import ThresholdConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import ThresholdConfig
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Proportion, Score
 from tasks.evaluation.units import Floats, Units

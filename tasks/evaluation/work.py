@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Outcome, Records, Snapshot
-    from tasks.config.evaluate import EvaluateConfig
+    from tasks.evaluation.config import EvaluateConfig
     from tasks.processes.workbench import Workbench
 
 

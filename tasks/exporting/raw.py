@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import SCORED
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Judge, make_judge, run_model
 from tasks.evaluation.splits import Documents, Split, groups_of, queries_of
 from tasks.exporting.preprocess import codec

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import intervals
 from tasks.evaluation.judging import contributions_of, make_judge, names_of, run_model

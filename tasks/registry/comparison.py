@@ -11,12 +11,12 @@ import numpy as np
 
 from tasks.artifacts import Report
 from tasks.config.compose import Config
-from tasks.config.evaluate import EvaluateConfig
-from tasks.config.gates import AbsoluteGate, PromoteGate
 from tasks.config.task import TASKS
 from tasks.errors import Failed, Refused, of_the_machine
 from tasks.evaluation import MIN_EXAMPLES, paired
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import PASS, Beside, Champion, Verdict
+from tasks.evaluation.gating import AbsoluteGate, PromoteGate
 from tasks.evaluation.multiple_testing import Test
 from tasks.evaluation.units import Floats, Units, at, count
 from tasks.models.usage import USES, Usage
@@ -186,7 +186,7 @@ def judge(
         primary: the metric that decides, and whether higher is better.
     """
     from tasks.evaluation import gating
-    from tasks.evaluation.gating.deciding import decide
+    from tasks.evaluation.multiple_testing import decide
     from tasks.evaluation.report import read_slices
 
     after = Facts(run)
@@ -211,9 +211,9 @@ def judge(
     found: list[list[Verdict | Test]] = []
     for gate in gates:
         if champion is None and not isinstance(gate, AbsoluteGate):
-            found.append([Verdict(gate.label, 0.0, gate.max_loss, PASS, "there is no champion")])
+            found.append([Verdict(gate.label, 0.0, gate.max_loss or 0.0, PASS, "there is no champion")])
         else:
-            found.append(gating.find(gate, alone if isinstance(gate, AbsoluteGate) else both))
+            found.append(gate.find(alone if isinstance(gate, AbsoluteGate) else both))
     verdicts = [verdict for row in decide(found) for verdict in row]
     compare = [not isinstance(gate, AbsoluteGate) for gate in gates]
     return [replace(verdict, compares=each) for verdict, each in zip(verdicts, compare, strict=True)]

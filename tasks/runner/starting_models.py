@@ -9,10 +9,10 @@ from typing import Any
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import work as compression
 from tasks.compression.methods.method import FineTune, ModelMethod
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.fine_tune import ModelInit
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.attempt import current

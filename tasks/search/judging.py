@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.train import TrainConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
 from tasks.runs.journal import read

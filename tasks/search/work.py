@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Records, Snapshot
-    from tasks.config.evaluate import EvaluateConfig
     from tasks.config.train import TrainConfig
+    from tasks.evaluation.config import EvaluateConfig
     from tasks.models import ModelConfig
     from tasks.processes.workbench import Workbench
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import over_seeds
 from tasks.evaluation.judging import Judge, contributions_of, make_judge, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit

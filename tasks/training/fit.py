@@ -10,10 +10,10 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.roles import SIDECAR
 from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
+from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
 from tasks.training import engines

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Outcome, Records, Snapshot
-    from tasks.config.evaluate import EvaluateConfig
     from tasks.config.snapshot import SnapshotConfig
     from tasks.config.sources import SourceConfig
     from tasks.config.strategy import StrategyConfig
     from tasks.config.train import Precision, TrainConfig
+    from tasks.evaluation.config import EvaluateConfig
     from tasks.models import ModelConfig
     from tasks.processes.workbench import Workbench
     from tasks.training.ceilings import Ceiling, Trained

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tasks.artifacts import Artifact
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import MIN_EXAMPLES, paired, too_few
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.units import count as units_of
 from tasks.records.reading import RecordsReader
 from tasks.view.facts import Facts

@@ -31,7 +31,7 @@ from tasks.compression import variants
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form, compressed
 from tasks.compression.methods.quantise import int8
-from tasks.config.evaluate import EvaluateConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import format_of
 from tasks.exporting.litert import LiteRT
 from tasks.feed import open_snapshot

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tasks.config.evaluate import EvaluateConfig
 from tasks.config.task import CONSTANT as PREFIX
 from tasks.config.task import TASKS
 from tasks.evaluation.baselines import constant
 from tasks.evaluation.baselines.kind import Learned
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.judging import Judge, Kept
 from tasks.evaluation.metrics import Metric

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED, Conflict, Section
-from tasks.config.gates import MEASURES, PromoteGate, fit_gates
+from tasks.evaluation.gating import MEASURES, PromoteGate, fit_gates
 
 
 class PromoteConfig(Section):

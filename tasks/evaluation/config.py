@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
-from tasks.config.probes import ProbeConfig
 from tasks.config.task import TASKS, check_options
+from tasks.evaluation.probes import ProbeConfig
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
