@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
 from tasks.compression.methods.method import Chain, Method
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, Section, union_of
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
@@ -28,7 +26,7 @@ if TYPE_CHECKING:  # a type checker knows no types that are computed
     MethodConfig = Method
     MethodName = str
 else:
-    MethodConfig = Annotated[reduce(or_, Method.kinds()), BY_KIND]
+    MethodConfig = Annotated[union_of(Method.kinds()), BY_KIND]
     MethodName = Literal[tuple(names())]
 
 Methods = tuple[

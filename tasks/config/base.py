@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -107,12 +107,17 @@ def sections_of(section: type[Section]) -> Iterator[type[Section]]:
         yield from sections_of(inner)
 
 
+def union_of(sections: Iterable[type[Section]]) -> Any:
+    """Return the type of a field that is one of these sections, to be discriminated by `BY_KIND`."""
+    return reduce(or_, sections)
+
+
 def any_of(family: type[Section]) -> Any:
     """Return the type of a field that holds any kind of a family: the union of its sections, told apart by `kind`.
 
     It has the kinds that are defined by then: it stands below the last of them.
     """
-    return Annotated[reduce(or_, kinds_of(family).values()), BY_KIND]
+    return Annotated[union_of(kinds_of(family).values()), BY_KIND]
 
 
 class NotIdentity:

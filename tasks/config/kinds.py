@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tasks.config.base import Section, kinds_of
 
@@ -45,8 +45,3 @@ def import_kinds(package: str, path: Iterable[str]) -> None:
     for module in iter_modules(path):
         if not module.ispkg:
             import_module(f"{package}.{module.name}")
-
-
-def union_of(kinds: Iterable[type[Kind]]) -> Any:
-    """Return the type of a field that is one of these sections, to be discriminated by `BY_KIND`."""
-    return Union[tuple(kinds)]  # noqa: UP007 (of classes that are found when it runs)

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, Conflict, Section, kinds_of
-from tasks.config.kinds import union_of
+from tasks.config.base import BY_KIND, Conflict, Section, kinds_of, union_of
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.errors import Failed

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from tasks.config.base import BY_KIND
-from tasks.config.kinds import import_kinds, union_of
+from tasks.config.base import BY_KIND, union_of
+from tasks.config.kinds import import_kinds
 from tasks.models.architecture import Architecture, OwnArchitecture
 
 import_kinds(__name__, __path__)

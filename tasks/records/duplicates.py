@@ -1,6 +1,6 @@
 """Copies: examples with identical content or inputs, conflicts of their labels, and keys that occur twice.
 
-Rows are compared in parts of the hash space (`this module`).
+Rows are compared in parts of the hash space.
 
 Hashes are of whole rows, or of named keys, so that copies with other labels, keys or ignored columns have splits of
 their own at first. When a new copy has a smaller hash than all others, it takes them along; no other example moves.

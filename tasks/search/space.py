@@ -57,9 +57,20 @@ class Space(Section):
 class Range(Space):
     """What both ranges have."""
 
-    def place_of(self, value: float, low: float, high: float, log: bool) -> float:
+    if TYPE_CHECKING:
+        low: float
+        high: float
+        log: bool
+
+    @property
+    def examples(self) -> list[Any]:
+        """The ends: values that the key must take for the range to be one of its; the labels of an axis."""
+        return [self.low, self.high]
+
+    def place(self, value: float) -> float:
         """Return where a value is between the ends, 0 to 1."""
-        if log:
+        low, high = self.low, self.high
+        if self.log:
             value, low, high = math.log(value), math.log(low), math.log(high)
         return (value - low) / (high - low)
 
@@ -106,15 +117,6 @@ class FloatRange(Range):
         return self
 
     @property
-    def examples(self) -> list[Any]:
-        """Values that the key must take for the range to be one of its; the labels of an axis."""
-        return [self.low, self.high]
-
-    def place(self, value: Any) -> float:
-        """Return where a value is on an axis, 0 to 1."""
-        return self.place_of(value, self.low, self.high, self.log)
-
-    @property
     def points(self) -> list[Any] | None:
         """All values in order; None where they are not finite in number."""
         if self.step is None:
@@ -152,15 +154,6 @@ class IntRange(Range):
         if self.log and self.step != 1:
             raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
         return self
-
-    @property
-    def examples(self) -> list[Any]:
-        """Values that the key must take for the range to be one of its; the labels of an axis."""
-        return [self.low, self.high]
-
-    def place(self, value: Any) -> float:
-        """Return where a value is on an axis, 0 to 1."""
-        return self.place_of(value, self.low, self.high, self.log)
 
     @property
     def points(self) -> list[Any] | None:
