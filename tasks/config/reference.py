@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tasks.config.base import NotIdentity
+from tasks.config.base import NotIdentity, descriptions
 from tasks.config.compose import Config
 
 HEAD = """# Config reference
@@ -36,7 +36,7 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
         key = f"{path}.{name}" if path else name
         sections, entries = _sections(field.annotation), _entries(field.annotation)
         free = " ○" if any(isinstance(mark, NotIdentity) for mark in field.metadata) else ""
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(descriptions(section).get(name, "").split())
         yield f"| `{key}`{free} | {_type(field)} | {_default(field)} | {meaning} |"
         for inner_section in sections:
             kind = inner_section.model_fields.get("kind")

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import BY_KIND, Conflict, Section, kinds_of, union_of
@@ -18,6 +16,9 @@ from tasks.errors import Failed
 from tasks.evaluation.config import WITHOUT_INTERVAL
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from tasks.evaluation.gates import Ratio, Verdict
     from tasks.evaluation.metrics import Metric
     from tasks.evaluation.multiple_testing import Test
