@@ -178,7 +178,7 @@ def test_methods_are_listed_as_they_always_were_whichever_file_was_imported_firs
     assert done.stdout.split() == names()
 
 
-@pytest.mark.parametrize("kind", Method.kinds(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", Method.kinds().values(), ids=lambda kind: kind.__name__)
 def test_a_method_says_what_it_does(kind: type[Method]) -> None:
     assert kind.__doc__ and kind.version >= 1
     assert issubclass(kind, FileMethod) == kind.on_file == ("write" in dir(kind))

@@ -37,7 +37,7 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner.starting_models import check_teacher
 

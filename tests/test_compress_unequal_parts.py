@@ -33,7 +33,7 @@ from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner import identities
 from tasks.runner import starting_models as of_methods

@@ -15,7 +15,7 @@ from tasks.config.load import load, validate
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.errors import Refused
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tests.support.golden import pinned
 
 DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"

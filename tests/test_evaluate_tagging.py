@@ -45,10 +45,10 @@ from tasks.exporting.raw import RawSplit
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.feed.needs import check_task
-from tasks.models.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
-from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion

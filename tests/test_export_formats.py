@@ -30,7 +30,7 @@ from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, build, fault_of, golden_arrays, golden_inputs
 from tasks.exporting.fresh_process import fresh_process
-from tasks.models.convnet import ConvnetModel
+from tasks.models.architectures.convnet import ConvnetModel
 from tasks.models.forward import predict
 from tasks.models.keras_file import load, save
 

@@ -19,7 +19,7 @@ from tasks.exporting import FORMATS, format_of, onnx, openvino, safetensors, sta
 from tasks.exporting.graph_check import SAVER
 from tasks.exporting.predict import predict
 from tasks.exporting.run import float_model
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 
 FEATURES = {
     "numbers": {"dtype": "float32", "shape": [3]},

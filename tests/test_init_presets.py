@@ -20,7 +20,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
-from tasks.models.transformer import TransformerModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.sources import open_source

@@ -23,7 +23,7 @@ from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.own_files import source_files
 from tasks.models import keras_file
-from tasks.models.user_models import ImportedModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.snapshots import own_files

@@ -31,12 +31,12 @@ from tasks.evaluation.metrics import Means, mean
 from tasks.exporting import FORMATS, format_of, litert, saved_model, stablehlo
 from tasks.exporting.litert import LiteRT
 from tasks.models import forward, keras_file
-from tasks.models.convnet import Convnet1dModel, ResNetModel
-from tasks.models.dlrm import DlrmModel
-from tasks.models.encoder import EncoderModel
-from tasks.models.mlp import MlpModel
-from tasks.models.transformer import TransformerModel
-from tasks.models.vit import ViTModel
+from tasks.models.architectures.convnet import Convnet1dModel, ResNetModel
+from tasks.models.architectures.dlrm import DlrmModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.vit import ViTModel
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tests.support.fresh import in_fresh_process

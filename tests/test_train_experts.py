@@ -20,9 +20,9 @@ from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
 from tasks.models import keras_file
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.layers.attention import chosen
-from tasks.models.transformer import TransformerModel
-from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow.losses import weighted_sum

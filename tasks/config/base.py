@@ -5,16 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from itertools import pairwise
-from operator import or_
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Strict, StringConstraints
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, Strict, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticUndefined
+from pydantic_core import CoreSchema
 
 Family = TypeVar("Family", bound="Section")
 
@@ -39,16 +38,6 @@ LISTED = Strict(False)
 
 PATTERNS = {OWN_CODE: "must be package.module:function"}
 """What text of a pattern must be, in words; sections with patterns of their own add them."""
-
-
-def _as_tabs(schema: dict[str, Any]) -> None:
-    """Replace `oneOf` by `anyOf`, which Prefect's form shows as tabs instead of raw JSON."""
-    schema["anyOf"] = schema.pop("oneOf")
-    del schema["discriminator"]
-
-
-BY_KIND = Field(discriminator="kind", json_schema_extra=_as_tabs)
-"""Marks a union of sections that is discriminated by `kind`."""
 
 
 def _title(section: type[BaseModel]) -> str:
@@ -130,34 +119,11 @@ class Conflict(ValueError):
         self.field, self.saw, self.rule, self.remedy = field, saw, rule, remedy
 
 
-def kinds_of(family: type[Family]) -> dict[str, type[Family]]:
-    """Return the kinds of a family by name, in the order of their definition: its subclasses that have a `kind`."""
-    found: dict[str, type[Family]] = {}
-    for section in family.__subclasses__():
-        if (kind := section.model_fields.get("kind")) is not None and kind.default is not PydanticUndefined:
-            found[kind.default] = section
-        found |= kinds_of(section)
-    return found
-
-
-def sections_of(section: type[Section]) -> Iterator[type[Section]]:
+def sections_of(section: type[Family]) -> Iterator[type[Family]]:
     """Yield all subclasses of a section."""
     for inner in section.__subclasses__():
         yield inner
         yield from sections_of(inner)
-
-
-def union_of(sections: Iterable[type[Section]]) -> Any:
-    """Return the type of a field that is one of these sections, to be discriminated by `BY_KIND`."""
-    return reduce(or_, sections)
-
-
-def any_of(family: type[Section]) -> Any:
-    """Return the type of a field that holds any kind of a family: the union of its sections, told apart by `kind`.
-
-    It has the kinds that are defined by then: it stands below the last of them.
-    """
-    return Annotated[union_of(kinds_of(family).values()), BY_KIND]
 
 
 class NotIdentity:

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from tasks.config.compose import Config
+from tasks.config.kinds import kind_of
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
@@ -146,9 +147,3 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
     if origin in (typing.Union, types.UnionType):
         return parts
     return parts[:1] if origin is typing.Annotated else ()
-
-
-def kind_of(section: type[BaseModel]) -> Any:
-    """Return the `kind` of a section; None if it has none."""
-    field = section.model_fields.get("kind")
-    return field.default if field else None

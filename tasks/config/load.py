@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.config.base import PATTERNS, Conflict
 from tasks.config.compose import Config
-from tasks.config.flags import apply_flags, entries, kind_of, sections
+from tasks.config.flags import apply_flags, entries, sections
+from tasks.config.kinds import kind_of
 from tasks.config.paths import add_folders, change_searched, make_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from tasks.config.base import Section, any_of, kinds_of
+from tasks.config.kinds import Kind, any_of
 from tasks.errors import Refused
 from tasks.sources.features import Feature, of_role
 
@@ -34,16 +34,13 @@ IMAGE, NUMBERS, TEXT, ANY = "image", "numbers", "text", "any column"
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class Probe(Section):
+class Probe(Kind):
     """A change of every test example, drawn with a fixed seed from its row."""
 
     changes: ClassVar[tuple[str, ...]]
     """The kinds of data that it changes."""
     raw: ClassVar[bool] = False
     """Whether it changes columns of the records, before their transforms; else the model's inputs."""
-
-    if TYPE_CHECKING:
-        kind: str
 
     def change(self, values: Any, draws: Draws, feature: Mapping[str, Any]) -> Any:
         """Return changed values of some examples, of the same type and shape.
@@ -201,13 +198,13 @@ def _named(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
-PROBES: dict[str, type[Probe]] = kinds_of(Probe)
+PROBES: dict[str, type[Probe]] = Probe.kinds()
 """The sections by `kind`."""
 
 if TYPE_CHECKING:
     ProbeConfig = Probe
 else:
-    ProbeConfig = Annotated[any_of(Probe), BeforeValidator(_named)]
+    ProbeConfig = Annotated[any_of(PROBES.values()), BeforeValidator(_named)]
 
 
 def _with_errors(text: str, draw: np.random.Generator, share: float) -> str:
