@@ -80,7 +80,7 @@ from tasks.artifacts import Model, Report, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.search import space
 from tasks.config.compose import Config
-from tasks.config.load import explain
+from tasks.config.refusals import explain
 from tasks.config.reference import page
 
 def refusal(methods):

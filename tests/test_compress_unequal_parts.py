@@ -528,7 +528,7 @@ def test_a_method_that_trains_is_prepared_trained_and_finished_of_one_another(
     checked: list[Any] = []
     monkeypatch.setattr(of_methods, "check_strategy", checked.append)
     prune_slowly = Prune(fine_tune=FineTune(steps=9))
-    from tasks.config.load import load
+    from tasks.config.compose import load
     from tests.support.homes import DIGITS
 
     train = load(DIGITS).train

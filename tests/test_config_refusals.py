@@ -10,8 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from tasks.config.base import identity
-from tasks.config.compose import Config
-from tasks.config.load import load, validate
+from tasks.config.compose import Config, load, validate
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.errors import Refused

@@ -15,7 +15,7 @@ from flows.preset_text import TEXT_SIZES, preset_of
 from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.compression.methods.quantise import Int8Dynamic
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused

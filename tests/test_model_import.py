@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import PythonSource
 from tasks.config.transform import Function

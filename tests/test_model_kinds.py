@@ -345,7 +345,7 @@ sys.path.insert(0, os.getcwd())
 import numpy as np
 
 from tasks.config.compose import Config
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.config.reference import page
 from tasks.errors import Refused
 from tasks.models import MODELS, keras_file, models_for
@@ -390,6 +390,6 @@ def test_an_architecture_is_added_by_one_class_in_one_file(tmp_path: Path) -> No
     for folder in ("tasks", "tests/support"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tests/__init__.py").touch()
-    (tmp_path / "tasks/models/toy.py").write_text(TOY)
+    (tmp_path / "tasks/models/architectures/toy.py").write_text(TOY)
     described = json.loads(in_fresh_process(ADDED, folder=tmp_path))
     assert described == {"initializer": "orthogonal", "kind": "toy", "task": "classification", "width": 5}

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Outcome, Snapshot
+from tasks.config.compose import load
 from tasks.config.fine_tune import FileInit
-from tasks.config.load import load
 from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
