@@ -87,7 +87,7 @@ def refusal(methods):
     try:
         Config.model_validate({"name": "a", "train": {"steps": 1}, "compress": {"methods": methods}})
     except ValidationError as error:
-        return explain(error).rule
+        return explain(error, Config).rule
 
 config = CompressConfig.model_validate({"methods": [["shrink", "copied"], {"kind": "shrink", "factor": 0.25}]})
 tried = space("classification", config, "accuracy")
