@@ -943,7 +943,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/exporting/graph_check.py",
+        "tasks/exporting/checks.py",
         "        if file.is_symlink() or (file.is_file() and name not in FILES):\n",
         "        if file.is_file() and name not in FILES:\n",
         "test_export_hostile.py::test_assets_other_files_and_links_are_refused",
@@ -3082,7 +3082,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/exporting/litert_check.py",
+        "tasks/exporting/checks.py",
         "            for side in (operator.inputs, operator.outputs, operator.intermediates):\n",
         "            for side in (operator.inputs, operator.intermediates):\n",
         "test_export_hostile.py test_export_parts.py",
@@ -3636,7 +3636,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/exporting/graph_check.py",
+        "tasks/exporting/checks.py",
         "    called |= set(meta.object_graph_def.concrete_functions)\n",
         "",
         "test_export_hostile.py::test_a_function_of_the_saver_is_refused_wherever_it_could_be_called",

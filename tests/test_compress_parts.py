@@ -139,7 +139,7 @@ def test_a_full_disk_is_no_property_of_a_format(tmp_path: Path, monkeypatch: pyt
         def write(*words: Any) -> None:
             raise error
 
-        monkeypatch.setattr(module, "format_of", lambda name: SimpleNamespace(PARENT=None, FILE="x", write=write))
+        monkeypatch.setattr(module, "FORMATS", {"onnx": SimpleNamespace(parent=None, file="x", write=write)})
         monkeypatch.setattr(module, "functions_of", lambda *words: ())
         monkeypatch.setattr(module, "in_graph", lambda path: None)
         model: Any = SimpleNamespace(path=tmp_path)

@@ -310,7 +310,7 @@ def test_the_most_sensitive_layers_stay_float_until_the_loss_is_within_half_of_t
     monkeypatch.setattr("tasks.compression.litert.with_int8_tables", lambda content: content)
     monkeypatch.setattr("tasks.compression.litert.layers_of", lambda content: named)
     monkeypatch.setattr("tasks.compression.methods.quantise.int8_but", int8)
-    monkeypatch.setattr("tasks.exporting.litert.LiteRT", File)
+    monkeypatch.setattr("tasks.exporting.formats.litert.LiteRT", File)
     (tmp_path / "litert").write_bytes(b"model")
     asked: list[Any] = []
     of: Any = SimpleNamespace(

@@ -24,7 +24,6 @@ from tasks.compression.variants import build as compress
 from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
@@ -39,6 +38,7 @@ from tasks.evaluation.judging import make_judge, run_model
 from tasks.evaluation.report import build
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tagging import METRICS, Predictions
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.raw import RawSplit

@@ -19,7 +19,6 @@ from tasks import train as verbs
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.load import load
 from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
@@ -32,6 +31,7 @@ from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
+from tasks.exporting.config import ExportConfig
 from tasks.records.assignment import Assignment
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing

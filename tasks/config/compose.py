@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section
-from tasks.config.export import ExportConfig
 from tasks.config.notify import NotifyConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
@@ -17,6 +16,7 @@ from tasks.config.sources import SklearnSource, SourceConfig
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
+from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
 from tasks.registry.config import PromoteConfig, ReleaseConfig
 from tasks.search.config import TuneConfig

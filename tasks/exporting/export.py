@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.config.export import ExportConfig
 from tasks.config.task import TARGET, TASKS
 from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.evaluation import decisions
-from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, format_of, readme
+from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, readme
 from tasks.exporting.arrays import write_arrays
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import DECISION, TASK, golden_columns, in_graph, read_transform, usual_task
 from tasks.exporting.raw_inputs import LIBRARIES
@@ -92,7 +92,7 @@ def build(
             variant["name"]: processes.enter_context(
                 fresh_process(
                     bench.staging.root / variant["name"],
-                    format_of(variant["format"]),
+                    FORMATS[variant["format"]],
                     bench.staging.scratch(f"working_folder_{variant['name']}"),
                 )
             )
@@ -196,7 +196,7 @@ def fault_of(found: Verified, tolerance: float, weights: str) -> str | None:
 
 def packages_of(descriptions: list[dict[str, Any]]) -> list[str]:
     """Return the packages that an export's README names."""
-    return sorted({*LIBRARIES, *(name for each in descriptions for name in format_of(each["format"]).PACKAGES)})
+    return sorted({*LIBRARIES, *(name for each in descriptions for name in FORMATS[each["format"]].packages)})
 
 
 def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:

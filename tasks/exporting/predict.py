@@ -11,13 +11,13 @@ import numpy as np
 from tasks.errors import Failed
 from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.language_model import METRICS, sample
+from tasks.exporting import float_model
 from tasks.exporting.answers import CONTINUATION, TEMPERATURE
 from tasks.exporting.generation import with_cache
 from tasks.exporting.prediction import predictions
 from tasks.exporting.preprocess import codec, read_transform
 from tasks.exporting.raw import TextSplit, predictions_of_texts
 from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
-from tasks.exporting.run import float_model
 from tasks.models.forward import Call
 from tasks.reader import Reader, Unusable
 

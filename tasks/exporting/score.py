@@ -15,9 +15,9 @@ from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import intervals
 from tasks.evaluation.judging import contributions_of, make_judge, names_of, run_model
 from tasks.evaluation.splits import Split, groups_of
+from tasks.exporting import float_model
 from tasks.exporting.preprocess import read_transform
 from tasks.exporting.raw import RawSplit, TextSplit
-from tasks.exporting.run import float_model
 from tasks.reader import Reader, Unusable
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import tags

@@ -13,13 +13,13 @@ from tasks.artifacts import Artifact, Model, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
-from tasks.config.export import ExportConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
+from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
 from tasks.search.config import TuneConfig
 
