@@ -106,7 +106,7 @@ FIRST = [
         "An example of weight 3 is three right answers in the accuracy of a training.",
     ),
     Mutation(
-        "tasks/evaluation/classification.py",
+        "tasks/evaluation/tasks/classification.py",
         "        numbers = range(len(self.names)) if len(self.names) > 2 else [predictions.positive]\n",
         "        numbers = range(len(self.names)) if len(self.names) > 2 else [1]\n",
         "test_evaluate_values.py",
@@ -866,7 +866,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/ranking.py",
+        "tasks/evaluation/tasks/ranking.py",
         "        judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)\n",
         "        judged = np.bincount(of_row, self.truth[:, 0]) > 0\n",
         "test_evaluate_edges.py::test_a_query_is_judged_where_there_is_an_order",
@@ -887,7 +887,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/gating.py",
-        "        better = higher if name == primary else name in task.higher_is_better\n",
+        "        better = higher if name == primary else name not in task.lower_is_better\n",
         "        better = higher\n",
         "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
         (
@@ -1851,7 +1851,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/classification.py",
+        "tasks/evaluation/tasks/classification.py",
         "    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)\n",
         "    total: Floats = f1.mean(axis=-1)\n",
         "test_evaluate_fine_print.py::test_macro_f1_is_of_the_classes_that_occur_or_are_predicted",
@@ -1973,7 +1973,7 @@ FIRST = [
         "Rows of the same unit count as evidence of their own: a slice of a few bad units is called beyond chance.",
     ),
     Mutation(
-        "tasks/evaluation/ranking.py",
+        "tasks/evaluation/tasks/ranking.py",
         "relevant, before + irrelevant + 1, in_time",
         "relevant, before + 1, in_time",
         "test_evaluate_ranking.py",
@@ -2708,7 +2708,7 @@ FIRST = [
         "A champion that reads other parts of the texts is compared by the ratio of different bytes.",
     ),
     Mutation(
-        "tasks/evaluation/tagging.py",
+        "tasks/evaluation/tasks/tagging.py",
         "        answers = np.where(self.labels != UNTAGGED, CUT, UNTAGGED).astype(np.int32)\n",
         "        answers = self.labels.copy()\n",
         "test_evaluate_tagging.py",
@@ -2718,7 +2718,7 @@ FIRST = [
 
 SECOND = [
     Mutation(
-        "tasks/evaluation/ranking.py",
+        "tasks/evaluation/tasks/ranking.py",
         "    return (gained / ideal[np.minimum(relevant, predictions.at) - 1])[:, None]\n",
         "    return (gained / ideal[relevant - 1])[:, None]\n",
         "test_evaluate_ranking.py test_evaluate_edges.py test_evaluate_metrics.py test_evaluate_coverage.py",

@@ -16,9 +16,9 @@ from tasks.config.base import Conflict
 from tasks.config.load import validate
 from tasks.errors import Failed, Refused
 from tasks.evaluation import calibration, decisions, thresholds
-from tasks.evaluation.classification import Predictions
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
-from tasks.evaluation.judging import make_judge
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.classification import Predictions
 from tasks.evaluation.thresholds import Binary, choose
 from tasks.exporting.answers import ANSWERS, decision_fields
 from tasks.exporting.prediction import predictions

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import pytest
 from scipy import optimize, stats
 
-from tasks.evaluation import classification, estimates, ordering, thresholds
+from tasks.evaluation import estimates, ordering, thresholds
 from tasks.evaluation.differences import Paired, PairedShares, tango
 from tasks.evaluation.estimates import Bounded, Counted, Estimate, Skewed
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Means, Metric, Order, Score, Share, mean, ratio, root, shape, worth
 from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import change, sign_flips
+from tasks.evaluation.tasks import classification
 from tasks.evaluation.units import Floats, numbered
 
 Random = np.random.Generator

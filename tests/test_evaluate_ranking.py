@@ -26,8 +26,8 @@ from tasks.config.snapshot import TableSnapshot
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.ranking import METRICS, Predictions
 from tasks.evaluation.report import build
+from tasks.evaluation.tasks.ranking import METRICS, Predictions
 from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict

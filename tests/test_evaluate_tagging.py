@@ -34,10 +34,11 @@ from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.gating import FloatGate, Subject
-from tasks.evaluation.judging import make_judge, run_model
+from tasks.evaluation.judging import run_model
 from tasks.evaluation.report import build
 from tasks.evaluation.splits import SnapshotSplit
-from tasks.evaluation.tagging import METRICS, Predictions
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.tagging import METRICS, Predictions
 from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict

@@ -19,9 +19,10 @@ from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import ModelOutputs, Probe, compare, contributions_of, make_judge, names_of, run_model
+from tasks.evaluation.judging import ModelOutputs, Probe, compare, contributions_of, names_of, run_model
 from tasks.evaluation.report import read_kept
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.units import UNITS, Floats, Units
 from tasks.exporting import EVIDENCE, FORMATS, open_variant
 from tasks.exporting.arrays import write_arrays

@@ -100,11 +100,11 @@ def kinds_of(family: type[Family]) -> dict[str, type[Family]]:
     return found
 
 
-def sections_of(section: type[Section]) -> Iterator[type[Section]]:
-    """Yield all subclasses of a section."""
-    for inner in section.__subclasses__():
+def subclasses(family: type[Any]) -> Iterator[type[Any]]:
+    """Yield all subclasses of a class."""
+    for inner in family.__subclasses__():
         yield inner
-        yield from sections_of(inner)
+        yield from subclasses(inner)
 
 
 def union_of(sections: Iterable[type[Section]]) -> Any:

@@ -164,7 +164,7 @@ class EvaluateConfig(Section):
         name = self.primary or TASKS[task].metrics[0]
         if name in self.own_metrics:
             return name, name not in self.lower_is_better
-        return name, name in TASKS[task].higher_is_better
+        return name, name not in TASKS[task].lower_is_better
 
     def score_of(self, task: str, own_loss: bool) -> str | None:
         """Return the mean of a training's evaluations that orders models as the primary metric does, by its name in the

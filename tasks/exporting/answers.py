@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.evaluation.language_model import SEED
+from tasks.evaluation.tasks.language_model import SEED
 
 PREDICTED = 0.5
 """Probability above which a label is predicted."""

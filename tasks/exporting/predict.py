@@ -10,7 +10,7 @@ import numpy as np
 
 from tasks.errors import Failed
 from tasks.evaluation.entities import scheme_of
-from tasks.evaluation.language_model import METRICS, sample
+from tasks.evaluation.tasks.language_model import METRICS, sample
 from tasks.exporting import float_model
 from tasks.exporting.answers import CONTINUATION, TEMPERATURE
 from tasks.exporting.generation import with_cache

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from tasks.config.task import SCORED
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Judge, make_judge, run_model
+from tasks.evaluation.judging import Judge, run_model
 from tasks.evaluation.splits import Documents, Split, groups_of, queries_of
+from tasks.evaluation.tasks import make_judge
 from tasks.exporting.preprocess import codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call

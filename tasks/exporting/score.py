@@ -13,8 +13,9 @@ from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import contributions_of, make_judge, names_of, run_model
+from tasks.evaluation.judging import contributions_of, names_of, run_model
 from tasks.evaluation.splits import Split, groups_of
+from tasks.evaluation.tasks import make_judge
 from tasks.exporting import float_model
 from tasks.exporting.preprocess import read_transform
 from tasks.exporting.raw import RawSplit, TextSplit

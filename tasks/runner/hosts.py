@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact, Model
 from tasks.compression import work as compression
-from tasks.config.base import Section, identity, sections_of
+from tasks.config.base import Section, identity, subclasses
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
 from tasks.processes.meeting import Meeting
@@ -49,7 +49,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 
 def table() -> Table:
     """Return the work that several hosts do together, and the sections of its arguments."""
-    return Table((training.fit, training.test_strategy, compression.train), sections_of(Section))
+    return Table((training.fit, training.test_strategy, compression.train), subclasses(Section))
 
 
 def expectations(config: Config) -> dict[str, Any]:

@@ -8,8 +8,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,17 +19,15 @@ import numpy.typing as npt
 from tasks.config.task import LABEL, UNTAGGED
 from tasks.errors import Failed
 from tasks.evaluation import pictures
-from tasks.evaluation.classification import by_class
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.entities import Entities, Scheme, scheme_of
-from tasks.evaluation.judging import Kept, quarters
-from tasks.evaluation.language_model import nats
+from tasks.evaluation.judging import Judge, Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
-from tasks.evaluation.units import Floats, Units
-from tasks.models.features import classes, input_arrays
-from tasks.models.forward import Call
+from tasks.evaluation.tasks.classification import by_class
+from tasks.evaluation.tasks.language_model import nats
+from tasks.evaluation.units import Floats
+from tasks.models.features import classes
 from tasks.snapshots.tags import CUT as OF_CUT
 from tasks.snapshots.tags import padded_tags
 
@@ -164,18 +162,16 @@ METRICS: dict[str, Metric] = {
 """By the names of `evaluate.metrics`."""
 
 
-class Judge:
-    """Implements `tasks.evaluation.judging.Judge`; its examples are sequences."""
+class TaggingJudge(Judge):
+    """Judges by sequences."""
 
+    task = "tagging"
+    metrics = METRICS
     saved = "tags"
-    example_of = None
-    units: Units | None = None
-    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
-        self.split, self.config = split, config
+        super().__init__(split, config, loss)
         self.names = classes(split.features)
-        self.inputs = input_arrays(split.features, split.arrays)
         read = np.asarray(split.arrays[LABEL][:], np.int32)
         self.examples, self.length = read.shape
         self.cut: int = split.features[LABEL].get(OF_CUT, {}).get(split.name, 0)
@@ -202,6 +198,11 @@ class Judge:
         always = np.where(real, most, UNTAGGED).astype(np.int32)
         return {"majority_macro_f1": METRICS["macro_f1"](Predictions(always, self.labels, tuple(self.names)))}
 
+    def constants(self, predictions: Predictions) -> Iterator[Predictions]:
+        """Yield the most frequent class of all tokens for each of them."""
+        most = np.bincount(predictions.labels[predictions.real]).argmax()
+        yield replace(predictions, tags=np.where(predictions.real, most, UNTAGGED).astype(np.int32), nats=None)
+
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the most probable class of each token, int32 [rows, length], and its nats, float32 [rows, length]."""
         labels, read = (each[start : start + len(outputs), : self.length] for each in (self.labels, self.read))
@@ -215,21 +216,9 @@ class Judge:
         answers[:, : self.length] = kept["tags"]
         return Predictions(answers, self.labels, tuple(self.names), kept.get("nats"))
 
-    def extents(self, predictions: Predictions) -> Floats:
-        """Return 1 for each sequence: all of it is scored."""
-        return np.ones(self.examples)
-
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable class of every token that is read, [tokens]."""
         return kept["tags"][self.read]
-
-    def binary(self, predictions: Predictions) -> dict[str, Binary]:
-        """Return nothing: there are no yes-or-no decisions."""
-        return {}
-
-    def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return nothing: every figure is a metric."""
-        return {}
 
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return the numbers of tokens and of those that are cut, precision, recall and F1 of each class and each type
@@ -260,10 +249,6 @@ class Judge:
         """Plot the confusion matrix of the tokens that are read."""
         labels, answers = (each[:, : self.length][self.read] for each in (predictions.labels, predictions.tags))
         return {"confusion": pictures.confusion(labels, answers, self.names, self.split.name)}
-
-    def show(self, call: Call) -> dict[str, Any]:
-        """Return nothing: a tagger generates nothing."""
-        return {}
 
 
 def by_type(predictions: Predictions) -> list[dict[str, Any]]:
