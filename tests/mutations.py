@@ -839,7 +839,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/entities.py",
+        "tasks/evaluation/tasks/tagging.py",
         "        starts = (kinds >= 0) & ((self.begins[tags] & (tags >= 0)) | (kinds != before))\n",
         "        starts = (kinds >= 0) & (kinds != before)\n",
         "test_evaluate_edges.py::test_entities_are_those_of_conlleval",
@@ -933,7 +933,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/exporting/generation.py",
+        "tasks/exporting/predict.py",
         "            self._cache = padded(self._cache, capacity_for(position + 1))\n",
         "            self._cache = padded(self._cache, capacity_for(position))\n",
         "test_export_answers.py::test_the_cache_grows_before_it_is_full",
@@ -1897,7 +1897,7 @@ FIRST = [
         "The report's figures at a threshold are those of other decisions than the export's.",
     ),
     Mutation(
-        "tasks/evaluation/entities.py",
+        "tasks/evaluation/tasks/tagging.py",
         "np.asarray((stops[place] == predicted.stop) & (types[place] == predicted.type))",
         "np.asarray(stops[place] == predicted.stop)",
         "test_evaluate_fine_print.py::test_an_entity_of_another_type_or_end_is_not_found",

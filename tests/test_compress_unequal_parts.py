@@ -32,11 +32,11 @@ from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
-from tasks.exporting.arrays import write_arrays
 from tasks.models.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner import identities
 from tasks.runner import starting_models as of_methods
+from tasks.store.files import write_arrays
 
 TUNED = FineTune(steps=10)
 SHARE = Share(lambda values: values)

@@ -20,8 +20,8 @@ from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.tasks.classification import Predictions
 from tasks.evaluation.thresholds import Binary, choose
-from tasks.exporting.answers import ANSWERS, decision_fields
 from tasks.exporting.prediction import predictions
+from tasks.exporting.readme_parts import ANSWERS, decision_fields
 from tasks.exporting.score import RawSplit
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import draws_of
 from tasks.evaluation.tasks.ranking import METRICS, Predictions, RankingJudge
+from tasks.evaluation.tasks.tagging import scheme_of
 
 CLASSES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 

@@ -20,7 +20,7 @@ from tasks.evaluation.decisions import Decision
 from tasks.evaluation.judging import compare, contributions_of, metric_of
 from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.tasks.classification import METRICS, OF_POSITIVE, ClassificationJudge, Predictions
-from tasks.exporting.raw import RawSplit
+from tasks.exporting.score import RawSplit
 
 SKLEARN: dict[str, Callable[..., float]] = {
     "precision": sklearn_metrics.precision_score,

@@ -32,18 +32,16 @@ from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.gating import FloatGate, Subject
 from tasks.evaluation.judging import run_model
 from tasks.evaluation.report import build
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
-from tasks.evaluation.tasks.tagging import METRICS, Predictions
+from tasks.evaluation.tasks.tagging import METRICS, Predictions, scheme_of
 from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
-from tasks.exporting.raw import RawSplit
-from tasks.exporting.score import score
+from tasks.exporting.score import RawSplit, score
 from tasks.feed import open_snapshot
 from tasks.feed.needs import check_task
 from tasks.models.encoder import EncoderModel

@@ -34,7 +34,7 @@ from tasks.evaluation.metrics import Means, Share, WithoutInterval, mean, root
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import language_model, make_judge, multilabel, tagging
 from tasks.evaluation.thresholds import MEASURES, Binary
-from tasks.exporting.raw import RawSplit
+from tasks.exporting.score import RawSplit
 from tasks.sources.features import Feature
 
 MEAN = Means(lambda values: values, mean)

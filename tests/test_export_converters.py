@@ -19,12 +19,12 @@ from keras import layers, ops
 from tasks.compression import random_inputs
 from tasks.compression.verdicts import parity
 from tasks.exporting import FORMATS
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, fault_of
 from tasks.exporting.fresh_process import fresh_process
 from tasks.exporting.verify import INPUTS, OUTPUTS
 from tasks.models.features import TOKENS, Input
 from tasks.models.forward import Batch, inference_function
+from tasks.store.files import write_arrays
 
 LIMIT = 1e-4
 KERNEL = np.array([[1, 2], [2, 1], [1, 1]], np.float32)

@@ -26,7 +26,6 @@ from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting import FORMATS, check_installed, with_parents
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import GOLDEN, build, fault_of, golden_arrays, golden_inputs
 from tasks.exporting.formats.openvino import OpenVino
@@ -34,6 +33,7 @@ from tasks.exporting.fresh_process import fresh_process
 from tasks.models.convnet import ConvnetModel
 from tasks.models.forward import predict
 from tasks.models.keras_file import load, save
+from tasks.store.files import write_arrays
 
 pytestmark = pytest.mark.slow  # of 50 s, half are imports of six runtimes in fresh processes
 

@@ -17,7 +17,7 @@ from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.method import FineTune
 from tasks.compression.methods.quantise import Float16
 from tasks.exporting import FORMATS
-from tasks.exporting.generation import CAPACITY, Cached, with_cache
+from tasks.exporting.predict import CAPACITY, Cached, with_cache
 from tasks.exporting.verify import decoded
 from tasks.models.decoding import DECODE, DOCUMENTS, KEYS, LOGITS, POSITION, PREFILL, function_of
 from tasks.models.forward import inference_function

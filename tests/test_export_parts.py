@@ -22,8 +22,8 @@ from tasks.exporting.export import fault_of, in_order, keep_verified
 from tasks.exporting.formats import onnx as of_onnx
 from tasks.exporting.formats import safetensors, saved_model
 from tasks.exporting.fresh_process import Verified, fresh_process
-from tasks.exporting.generation import Cached
 from tasks.exporting.latency import Energy
+from tasks.exporting.predict import Cached
 from tasks.exporting.prediction import class_of, predictions
 from tasks.exporting.preprocess import arguments_of, read_transform
 from tasks.exporting.raw_rows import Answers, is_table, rows_of

@@ -24,7 +24,6 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.task import TARGET, TASKS
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, readme
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import TASK, codec, in_graph, read_transform
@@ -36,7 +35,7 @@ from tasks.models.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
-from tasks.store.files import pretty
+from tasks.store.files import pretty, write_arrays
 from tests.support.pasted import pasted
 
 CLASSES, LABELS, NUMBERS = ("cat", "dog", "owl"), ("spots", "stripes"), ("age", "weight")

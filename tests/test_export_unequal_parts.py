@@ -17,16 +17,16 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.metrics import Means, mean, root
 from tasks.exporting import EVIDENCE, LITERT, export, latency, predict, score
 from tasks.exporting import fresh_process as fresh
-from tasks.exporting.answers import decision_fields
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.checks import BITS
 from tasks.exporting.formats.litert import LiteRT
-from tasks.exporting.generation import CAPACITY, Cached, capacity_for, padded
+from tasks.exporting.predict import CAPACITY, Cached, capacity_for, padded
 from tasks.exporting.prediction import class_of, labels_of, predictions
+from tasks.exporting.readme_parts import decision_fields
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS
 from tasks.models.forward import Batch
 from tasks.sources.features import Feature
+from tasks.store.files import write_arrays
 
 
 class Asked(list[Any]):

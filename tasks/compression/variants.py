@@ -25,12 +25,11 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.units import UNITS, Floats, Units
 from tasks.exporting import EVIDENCE, FORMATS, open_variant
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.preprocess import in_graph
 from tasks.models.features import model_inputs
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, functions_of, load
-from tasks.store.files import pretty
+from tasks.store.files import pretty, write_arrays
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

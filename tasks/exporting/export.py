@@ -23,18 +23,17 @@ from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.evaluation import decisions
 from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, readme
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.config import ExportConfig
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import DECISION, TASK, golden_columns, in_graph, read_transform, usual_task
-from tasks.exporting.raw_inputs import LIBRARIES
+from tasks.exporting.readme_parts import LIBRARIES
 from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import architecture, load, weights_sha256
 from tasks.models.usage import Usage
-from tasks.store.files import pretty
+from tasks.store.files import pretty, write_arrays
 from tasks.store.staging import Staging
 
 if TYPE_CHECKING:

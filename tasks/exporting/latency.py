@@ -22,11 +22,11 @@ import numpy as np
 from tasks.artifacts import Snapshot, Variant
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, LITERT, open_variant
-from tasks.exporting.arrays import write_arrays
 from tasks.exporting.fresh_process import packages, script
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, Arrays, input_arrays
 from tasks.models.forward import Call, Examples
+from tasks.store.files import write_arrays
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

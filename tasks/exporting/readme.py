@@ -7,12 +7,11 @@ from string import Template
 from typing import Any
 
 from tasks.exporting import FORMATS, SAVED_MODEL
-from tasks.exporting.answers import ANSWERS, decision_fields
 from tasks.exporting.formats.format import Format
 from tasks.exporting.formats.saved_model import OUTPUT, PREPROCESS, SIGNATURES
 from tasks.exporting.formats.saved_model import RAW as RAW_SIGNATURE
 from tasks.exporting.preprocess import KINDS, TASK, of_description, without_graph
-from tasks.exporting.raw_inputs import RAW_INPUTS
+from tasks.exporting.readme_parts import ANSWERS, RAW_INPUTS, decision_fields
 from tasks.exporting.verify import OUTPUTS
 from tasks.models.decoding import DECODE
 from tasks.models.features import Input

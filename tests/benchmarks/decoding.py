@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tasks.exporting import FORMATS
-from tasks.exporting.generation import with_cache
+from tasks.exporting.predict import with_cache
 from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare

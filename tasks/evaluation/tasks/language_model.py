@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from tasks.config.task import SCORED
 from tasks.errors import Failed
-from tasks.evaluation import bigrams
+from tasks.evaluation import SAMPLE_SEED, bigrams
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Judge, Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
@@ -29,8 +29,6 @@ from tasks.evaluation.units import Floats
 from tasks.models.features import TOKENS, output_size
 from tasks.models.forward import Call
 from tasks.snapshots.text import Codec
-
-SEED = 0
 
 
 def sample(
@@ -43,7 +41,7 @@ def sample(
     """
     tokens = [codec.bos] * document + [int(token) for token in codec.encode([prompt])[0]]
     tokens = tokens or [codec.bos]
-    prompt_length, random = len(tokens), np.random.default_rng(SEED)
+    prompt_length, random = len(tokens), np.random.default_rng(SAMPLE_SEED)
     for _ in range(count):
         logits = call({TOKENS: np.array([tokens[-block:]], np.int32)})[0, -1].astype(np.float64)
         chances = np.exp((logits - logits.max()) / temperature)
