@@ -3221,7 +3221,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/thresholds.py",
+        "tasks/evaluation/binary.py",
         "    return float(candidates[best_ones[np.abs(candidates[best_ones] - USUAL).argmin()]])\n",
         "    return float(candidates[best_ones[0]])\n",
         "test_evaluate_decisions.py test_evaluate_fine_print.py",
@@ -4318,7 +4318,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/view/data.py",
+        "tasks/view/sections.py",
         '    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
         '    rows = statistics.get("count", 0)\n',
         "test_page_parts.py test_page_fine_print.py test_page_unequal_parts.py test_page_shows_all.py",

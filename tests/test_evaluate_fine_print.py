@@ -14,6 +14,7 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.errors import Failed
 from tasks.evaluation import columns, decisions, fairness, slices, worst_slices
+from tasks.evaluation.binary import Binary, choose, counts
 from tasks.evaluation.calibration import HIGHEST, LOWEST, consistency_test, fit
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.fairness import Rate, rates_of
@@ -26,7 +27,6 @@ from tasks.evaluation.tasks import classification, make_judge, multilabel, regre
 from tasks.evaluation.tasks.language_model import sample
 from tasks.evaluation.tasks.tagging import Entities, macro_f1, scheme_of, token_counts
 from tasks.evaluation.tasks.tagging import Predictions as Tagged
-from tasks.evaluation.thresholds import Binary, choose, counts
 from tasks.exporting.score import RawSplit
 from tasks.reader.values import NO_TIME
 from tasks.sources.features import Feature

@@ -14,6 +14,7 @@ from scipy import sparse, stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.evaluation import (
+    binary,
     calibration,
     columns,
     fairness,
@@ -24,16 +25,15 @@ from tasks.evaluation import (
     robustness,
     slices,
     splits,
-    thresholds,
     worst_slices,
 )
+from tasks.evaluation.binary import MEASURES, Binary
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import difference, interval_of
 from tasks.evaluation.metrics import Means, Share, WithoutInterval, mean, root
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import language_model, make_judge, multilabel, tagging
-from tasks.evaluation.thresholds import MEASURES, Binary
 from tasks.exporting.score import RawSplit
 from tasks.sources.features import Feature
 
@@ -161,7 +161,7 @@ def test_each_decision_is_measured_at_its_own_threshold_and_at_one_half() -> Non
         truth = random.random(200) < share
         made[name] = Binary(np.clip(0.5 * truth + random.random(200) * 0.7, 0, 1), truth)
     limits = {"rare": 0.6, "often": 0.3}
-    rows, flat = thresholds.measured(made, limits, None)
+    rows, flat = binary.measured(made, limits, None)
     for row in rows:
         each = made[row["decision"]]
         for name, limit in (("at_threshold", limits[row["decision"]]), ("at_half", 0.5)):
@@ -183,7 +183,7 @@ def test_each_decision_is_measured_at_its_own_threshold_and_at_one_half() -> Non
             assert found == pytest.approx(expected), (row["decision"], name)
     middle = np.mean([row["at_threshold"]["f1"]["value"] for row in rows])
     assert flat == {"threshold/macro_f1": pytest.approx(middle)}
-    [alone], of_one = thresholds.measured({"rare": made["rare"]}, limits, None)
+    [alone], of_one = binary.measured({"rare": made["rare"]}, limits, None)
     assert of_one["threshold/f1"] == alone["at_threshold"]["f1"]["value"]
     assert {f"threshold/{name}" for name in MEASURES} <= of_one.keys()
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import own_metrics, select_metrics
+from tasks.evaluation.binary import USUAL, Binary
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import ONE_SIDED
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.models.features import Arrays, input_arrays
 from tasks.models.forward import Call, Examples, max_batch_size
@@ -158,6 +158,11 @@ def quarters(values: npt.NDArray, name: Callable[[str], str], number: str) -> di
     ends = [(format(values[group].min(), number), format(values[group].max(), number)) for group in groups]
     spans = [low if low == high else f"{low} to {high}" for low, high in ends]
     return {name(span): group for span, group in zip(spans, groups, strict=True)}
+
+
+def share_or_none(part: float, whole: float) -> float | None:
+    """Return a part of a whole as a share; None of nothing."""
+    return float(part / whole) if whole else None
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from tasks.config.task import LABEL
 from tasks.errors import Failed
-from tasks.evaluation import ordering, pictures, thresholds
+from tasks.evaluation import binary, pictures
+from tasks.evaluation.binary import USUAL, Binary
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import SMALLEST, Judge, Kept
 from tasks.evaluation.metrics import Means, Metric, Score, Share, WithoutInterval, mean
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
 from tasks.evaluation.units import Floats
 from tasks.models.features import classes
 
@@ -99,7 +99,7 @@ def counts(predictions: Predictions) -> Floats:
 
 
 def of_classes(sums: Floats) -> Floats:
-    """Return the examples of units by class, [units, classes], from sums of `counts`."""
+    """Return the examples of units by class or label, [units, classes], from sums of `counts`."""
     return np.split(sums, 3, axis=-1)[2]
 
 
@@ -127,8 +127,8 @@ def positive_of(predictions: Predictions) -> Binary:
 
 
 def decided(predictions: Predictions) -> Floats:
-    """Return the `thresholds.counts` of that decision, [N, 4]."""
-    return thresholds.counts(positive_of(predictions), predictions.threshold)
+    """Return the `binary.counts` of that decision, [N, 4]."""
+    return binary.counts(positive_of(predictions), predictions.threshold)
 
 
 def scored(predictions: Predictions) -> Floats:
@@ -143,10 +143,10 @@ DECIDED = ("precision", "recall", "f1", "mcc")
 OF_POSITIVE: dict[str, Metric] = {
     **{
         name: metric
-        for name, metric in thresholds.measures(decided).items()
+        for name, metric in binary.measures(decided).items()
         if name in ("precision", "recall", "f1", "mcc")
     },
-    **ordering.metrics(scored),
+    **binary.ordered(scored),
 }
 """The metrics that there are where one class is called positive."""
 

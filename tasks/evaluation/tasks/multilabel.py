@@ -14,13 +14,14 @@ from scipy.special import expit, logit
 
 from tasks.config.task import TARGET
 from tasks.errors import Failed
-from tasks.evaluation import ordering, pictures
+from tasks.evaluation import binary, pictures
+from tasks.evaluation.binary import Binary
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import SMALLEST, Judge, Kept
+from tasks.evaluation.judging import SMALLEST, Judge, Kept, share_or_none
 from tasks.evaluation.metrics import Means, Metric, Score, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.tasks.classification import of_classes
 from tasks.evaluation.units import Floats
 from tasks.models.features import targets
 
@@ -63,14 +64,9 @@ def f1(means: Floats, micro: bool) -> Floats:
     return np.divide(2 * true_positives, both, out=np.zeros_like(both), where=both > 0).mean(axis=-1)
 
 
-def of_labels(sums: Floats) -> Floats:
-    """Return the true labels of units by label, [units, labels], from sums of `counts`."""
-    return np.split(sums, 3, axis=-1)[2]
-
-
 def of_any_label(sums: Floats) -> Floats:
     """Return the true labels of units, [units, 1], from sums of `counts`."""
-    return of_labels(sums).sum(axis=-1, keepdims=True)
+    return of_classes(sums).sum(axis=-1, keepdims=True)
 
 
 def label_accuracy(predictions: Predictions) -> Floats:
@@ -90,12 +86,12 @@ def scored(predictions: Predictions) -> Floats:
 
 
 METRICS: dict[str, Metric] = {
-    "macro_f1": Score(counts, partial(f1, micro=False), needs=of_labels),
+    "macro_f1": Score(counts, partial(f1, micro=False), needs=of_classes),
     "micro_f1": Score(counts, partial(f1, micro=True), needs=of_any_label),
     "label_accuracy": Score(label_accuracy, mean),
     "loss": Means(loss, mean),
 }
-ANOMALY_METRICS: dict[str, Metric] = {**ordering.metrics(scored), "loss": Means(loss, mean)}
+ANOMALY_METRICS: dict[str, Metric] = {**binary.ordered(scored), "loss": Means(loss, mean)}
 
 
 class MultilabelJudge(Judge):
@@ -155,9 +151,9 @@ class MultilabelJudge(Judge):
                 {
                     "class": name,
                     "accuracy": float(right[i]),
-                    "precision": _share(true_positives[i], predicted[i]),
-                    "recall": _share(true_positives[i], truth[i]),
-                    "f1": _share(2 * true_positives[i], predicted[i] + truth[i]),
+                    "precision": share_or_none(true_positives[i], predicted[i]),
+                    "recall": share_or_none(true_positives[i], truth[i]),
+                    "f1": share_or_none(2 * true_positives[i], predicted[i] + truth[i]),
                     "support": int(truth[i]),
                 }
                 for i, name in enumerate(self.names)
@@ -194,10 +190,6 @@ class AnomalyJudge(MultilabelJudge):
         scores, truth = scored(predictions).T
         curves = pictures.curves({self.names[0]: (scores, truth)}, self.split.name)
         return {"curves": curves, **super().pictures(predictions, details)}
-
-
-def _share(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole else None
 
 
 @picture

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.errors import Failed
+from tasks.evaluation.binary import Binary
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Means, Metric, Score, mean, ratio
 from tasks.evaluation.splits import Split
 from tasks.evaluation.tasks import multilabel
-from tasks.evaluation.thresholds import Binary
 from tasks.evaluation.units import Floats
 
 

@@ -26,10 +26,10 @@ from tasks.config.task import LABEL, UNTAGGED
 from tasks.errors import Failed
 from tasks.evaluation import pictures
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Judge, Kept, quarters
+from tasks.evaluation.judging import Judge, Kept, quarters, share_or_none
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.splits import Split
-from tasks.evaluation.tasks.classification import by_class
+from tasks.evaluation.tasks.classification import by_class, macro_f1, of_classes
 from tasks.evaluation.tasks.language_model import nats
 from tasks.evaluation.units import Floats
 from tasks.models.features import classes
@@ -103,21 +103,6 @@ def token_counts(predictions: Predictions) -> Floats:
     known = tags != CUT
     parts = [by_sequence(row[right], tags[right]), by_sequence(row[known], tags[known]), by_sequence(row, labels)]
     return np.concatenate(parts, axis=1).astype(np.float64)
-
-
-def macro_f1(means: Floats) -> Floats:
-    """Return the mean F1 [...] of the classes that are predicted or true, from means of `token_counts`, as
-    scikit-learn does."""
-    right, predicted, true = np.split(means, 3, axis=-1)
-    both = predicted + true
-    f1 = np.divide(2 * right, both, out=np.zeros_like(both), where=both > 0)
-    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)
-    return total
-
-
-def of_classes(sums: Floats) -> Floats:
-    """Return the true tokens of units by class, [units, classes], from sums of `token_counts`."""
-    return np.split(sums, 3, axis=-1)[2]
 
 
 def entity_counts(predictions: Predictions) -> Floats:
@@ -264,17 +249,13 @@ def by_type(predictions: Predictions) -> list[dict[str, Any]]:
     return [
         {
             "class": f"entity {name}",
-            "precision": _share(right, of_predicted),
-            "recall": _share(right, of_true),
-            "f1": _share(2 * right, of_predicted + of_true),
+            "precision": share_or_none(right, of_predicted),
+            "recall": share_or_none(right, of_true),
+            "f1": share_or_none(2 * right, of_predicted + of_true),
             "support": int(of_true),
         }
         for name, right, of_predicted, of_true in zip(types, *counts, strict=True)
     ]
-
-
-def _share(part: Any, whole: Any) -> float | None:
-    return float(part / whole) if whole else None
 
 
 OUTSIDE, BEGIN = "O", "B"
