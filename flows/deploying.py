@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.runs.provenance import git_commit
 
 

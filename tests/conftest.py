@@ -20,7 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.environment import process
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes import threads
 from tasks.processes.fork_server import SHARED
 from tasks.processes.gang import Crew, Limits

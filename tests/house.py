@@ -62,8 +62,7 @@ WALKS: dict[str, list[str]] = {
         = step.optimizer.learning_rate.assign(
         """,
         """
-        tasks/config/load.py: load > read_preset > ^load > validate
-        tasks/config/compose.py: Config
+        tasks/config/compose.py: load > read_preset > ^load > validate > Config
         tasks/config/train.py: TrainConfig
         tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
@@ -113,8 +112,7 @@ WALKS: dict[str, list[str]] = {
         = work.quantize(
         """,
         """
-        tasks/config/load.py: load > read_preset > ^load > validate
-        tasks/config/compose.py: Config
+        tasks/config/compose.py: load > read_preset > ^load > validate > Config
         tasks/compression/config.py: CompressConfig > Methods
         tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
@@ -149,8 +147,7 @@ WALKS: dict[str, list[str]] = {
         = null_values=config.missing
         """,
         """
-        tasks/config/load.py: load > read_preset > ^load > validate
-        tasks/config/compose.py: Config
+        tasks/config/compose.py: load > read_preset > ^load > validate > Config
         tasks/config/sources/__init__.py: SourceConfig > AnySource
         tasks/config/sources/tables.py: CsvSource
         tasks/config/compose.py: ^Config
@@ -307,7 +304,7 @@ def room_of(path: str) -> str:
         return top
     if len(rest) == 1:
         return rest[0] if rest[0] in ("artifacts.py", "errors.py", "draws.py") else "verbs"
-    return "config/compose" if path.startswith("tasks/config/compose") else rest[0]
+    return "config/compose" if path.startswith(("tasks/config/compose", "tasks/config/reference")) else rest[0]
 
 
 def writing(house: House) -> Numbers:

@@ -399,7 +399,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/models/transformer.py",
+        "tasks/models/architectures/transformer.py",
         "        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):\n",
         "        if self.experts and self.balance_weight and not strategy.adds_losses:\n",
         "test_config_combinations.py::test_experts_are_balanced_or_refused",
@@ -963,7 +963,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/models/user_models.py",
+        "tasks/models/architectures/user_models.py",
         (
             "        if self.weights_file is not None:\n"
             '            with open(self.weights_file, "rb") as file:\n'
@@ -2365,7 +2365,7 @@ FIRST = [
         "Groups of heads share other keys than the weights of known models mean.",
     ),
     Mutation(
-        "tasks/models/vit.py",
+        "tasks/models/architectures/vit.py",
         "rows, columns = feature.shape[0] // side, feature.shape[1] // side",
         "columns, rows = feature.shape[0] // side, feature.shape[1] // side",
         "test_model_parts.py",
@@ -2379,14 +2379,14 @@ FIRST = [
         "Convolutions over time begin alike whatever the seed.",
     ),
     Mutation(
-        "tasks/models/dlrm.py",
+        "tasks/models/architectures/dlrm.py",
         "np.triu(np.ones((count, count)), 1)",
         "np.triu(np.ones((count, count)), 0)",
         "test_model_parts.py",
         "Products of a vector with itself are among the pairs.",
     ),
     Mutation(
-        "tasks/models/convnet.py",
+        "tasks/models/architectures/convnet.py",
         "filters = self.filters << stage",
         "filters = self.filters * (stage + 1)",
         "test_model_parts.py",
@@ -2449,7 +2449,7 @@ FIRST = [
         "`millrace predict rows.csv` does not find the file where a shared fork server runs in another folder.",
     ),
     Mutation(
-        "tasks/models/user_models.py",
+        "tasks/models/architectures/user_models.py",
         "seed_generator.python_random, random.Random(number)",
         "seed_generator.python_random, random",
         "test_model_import.py",
@@ -2745,7 +2745,7 @@ SECOND = [
         "A password that is an option of the database's URL is printed in the error message and stored with the run.",
     ),
     Mutation(
-        "tasks/models/vit.py",
+        "tasks/models/architectures/vit.py",
         "        if height % self.patch or width % self.patch:\n",
         "        if height % self.patch:\n",
         "test_config_refusals.py test_config_values.py test_config_combinations.py test_model_kinds.py",
@@ -3138,7 +3138,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/models/encoder.py",
+        "tasks/models/architectures/encoder.py",
         '    x = as_float32(norm("final_norm")(x)) * present\n',
         '    x = as_float32(norm("final_norm")(x))\n',
         "test_model_kinds.py test_train_transformer.py",
@@ -3662,7 +3662,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/models/convnet.py",
+        "tasks/models/architectures/convnet.py",
         "        most = min(height, width).bit_length()\n",
         "        most = max(height, width).bit_length()\n",
         "test_model_kinds.py test_config_rules.py test_config_values.py test_config_refusals.py",
@@ -3682,7 +3682,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/models/vit.py",
+        "tasks/models/architectures/vit.py",
         "    row, column = np.divmod(np.arange(rows * columns), columns)\n",
         "    row, column = np.divmod(np.arange(rows * columns), rows)\n",
         "test_model_kinds.py test_model_parts.py",
@@ -3954,7 +3954,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/models/user_models.py",
+        "tasks/models/architectures/user_models.py",
         '        return self.path if self.weights and self.path.endswith(".keras") else None\n',
         '        return self.path if self.path.endswith(".keras") else None\n',
         "test_model_keras_file.py test_config_values.py test_train_init.py",

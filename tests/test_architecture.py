@@ -38,7 +38,7 @@ def test_a_flow_imports_no_statistics_and_no_tables_before_its_first_stage(tmp_p
         "import sys, flows.pipeline\n"
         "from pathlib import Path\n"
         "from flows import preflight\n"
-        "from tasks.config.load import load\n"
+        "from tasks.config.compose import load\n"
         "from tasks.runs.home import Home\n"
         "from tasks.runner import identities\n"
         "config = load(Path('flows/presets/digits.yaml'))\n"

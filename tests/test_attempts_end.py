@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Damaged, Failed, Refused, Stopped
 from tasks.runner import attempt
 from tasks.runner.attempt import RunRequest, attempt_run, current

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.spikes import Rollback
 from tasks.config.train import TrainConfig
 from tasks.runner import tuning

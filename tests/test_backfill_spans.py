@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from flows.commands.backfill import filled, span_name, spans
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused
 from tests.support.homes import DIGITS
 

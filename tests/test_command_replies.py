@@ -12,7 +12,7 @@ import typer
 
 from flows.commands import status, worker
 from flows.reply import replying, usage_error
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
 from tests.support.homes import DIGITS

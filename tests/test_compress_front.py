@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from tasks.compression.config import WantConfig
 from tasks.compression.front import Point, choose, dominated_by, missed
-from tasks.config.compose import Config
-from tasks.config.load import validate
+from tasks.config.compose import Config, validate
 from tasks.config.sizes import parse
 from tasks.errors import Refused
 from tasks.view import variants as picture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy import stats
 
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.config.task import TASKS
 from tasks.errors import Refused
 from tasks.evaluation.differences import Paired, tango

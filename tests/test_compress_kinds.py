@@ -80,14 +80,14 @@ from tasks.artifacts import Model, Report, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.search import space
 from tasks.config.compose import Config
-from tasks.config.load import explain
+from tasks.config.refusals import explain
 from tasks.config.reference import page
 
 def refusal(methods):
     try:
         Config.model_validate({"name": "a", "train": {"steps": 1}, "compress": {"methods": methods}})
     except ValidationError as error:
-        return explain(error).rule
+        return explain(error, Config).rule
 
 config = CompressConfig.model_validate({"methods": [["shrink", "copied"], {"kind": "shrink", "factor": 0.25}]})
 tried = space("classification", config, "accuracy")
@@ -178,7 +178,7 @@ def test_methods_are_listed_as_they_always_were_whichever_file_was_imported_firs
     assert done.stdout.split() == names()
 
 
-@pytest.mark.parametrize("kind", Method.kinds(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", Method.kinds().values(), ids=lambda kind: kind.__name__)
 def test_a_method_says_what_it_does(kind: type[Method]) -> None:
     assert kind.__doc__ and kind.version >= 1
     assert issubclass(kind, FileMethod) == kind.on_file == ("write" in dir(kind))

@@ -36,7 +36,7 @@ from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner.starting_models import check_teacher
 from tasks.store.files import write_arrays

@@ -10,8 +10,7 @@ import pytest
 from flows import preflight
 from tasks.artifacts import Model, Snapshot
 from tasks.compression.methods.method import FineTune
-from tasks.config.compose import Config
-from tasks.config.load import validate
+from tasks.config.compose import Config, validate
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.runner import starting_models

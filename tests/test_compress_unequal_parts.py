@@ -32,7 +32,7 @@ from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner import identities
 from tasks.runner import starting_models as of_methods
@@ -528,7 +528,7 @@ def test_a_method_that_trains_is_prepared_trained_and_finished_of_one_another(
     checked: list[Any] = []
     monkeypatch.setattr(of_methods, "check_strategy", checked.append)
     prune_slowly = Prune(fine_tune=FineTune(steps=9))
-    from tasks.config.load import load
+    from tasks.config.compose import load
     from tests.support.homes import DIGITS
 
     train = load(DIGITS).train

@@ -15,9 +15,8 @@ from pydantic import BaseModel, ValidationError
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.compression.forms import Form, compressed
 from tasks.config.base import NamesOwnCode, identity
-from tasks.config.compose import Config
+from tasks.config.compose import Config, resolve
 from tasks.config.flags import mappings
-from tasks.config.load import resolve
 from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.paths import add_folders
 from tasks.config.reference import _entries, _sections

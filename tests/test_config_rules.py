@@ -43,11 +43,11 @@ from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.exporting.config import ExportConfig
-from tasks.models.convnet import ConvnetModel, ResNetModel
-from tasks.models.encoder import EncoderModel
-from tasks.models.transformer import TransformerModel
-from tasks.models.user_models import KerasFileModel
-from tasks.models.vit import ViTModel
+from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.user_models import KerasFileModel
+from tasks.models.architectures.vit import ViTModel
 from tasks.registry.config import PromoteConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig

@@ -14,12 +14,12 @@ from tasks.compression.methods.method import FineTune
 from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.base import Conflict, identity
 from tasks.config.cluster import ClusterConfig
-from tasks.config.compose import Config
+from tasks.config.compose import Config, with_values
 from tasks.config.fine_tune import ChampionInit, KerasHubInit, ModelInit, RateScaling
-from tasks.config.load import _remedy
 from tasks.config.optimizer import Muon, Sgd
 from tasks.config.paths import located
 from tasks.config.records import RecordsConfig
+from tasks.config.refusals import _remedy
 from tasks.config.roles import CHIEF, SIDECAR
 from tasks.config.schedule import OneCycle, Piecewise, WarmupStableDecay
 from tasks.config.sizes import Bytes, parse
@@ -28,7 +28,6 @@ from tasks.config.spikes import Rollback
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig, TrainConfig
-from tasks.config.tuned import with_values
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
 from tasks.search.choosing import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
@@ -96,11 +95,11 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 
 def test_places_of_values_on_an_axis_are_between_its_ends() -> None:
-    assert FloatRange(low=1.0, high=100.0, log=True).place(10.0) == pytest.approx(0.5)
-    assert FloatRange(low=1.0, high=3.0).place(1.5) == 0.25 and IntRange(low=2, high=10).place(4) == 0.25
-    assert IntRange(low=1, high=100, log=True).place(10) == pytest.approx(0.5)
-    assert Choice(values=("a", "b", "c")).place("b") == 0.5 and Choice(values=("a", "b", "c")).place("c") == 1.0
-    assert Choice(values=("only",)).place("only") == 0.5
+    assert FloatRange(low=1.0, high=100.0, log=True).position(10.0) == pytest.approx(0.5)
+    assert FloatRange(low=1.0, high=3.0).position(1.5) == 0.25 and IntRange(low=2, high=10).position(4) == 0.25
+    assert IntRange(low=1, high=100, log=True).position(10) == pytest.approx(0.5)
+    assert Choice(values=("a", "b", "c")).position("b") == 0.5 and Choice(values=("a", "b", "c")).position("c") == 1.0
+    assert Choice(values=("only",)).position("only") == 0.5
 
 
 def test_points_of_a_range_end_at_its_high_end() -> None:

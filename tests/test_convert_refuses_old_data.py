@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.sources import SklearnSource, SourceConfig, TextFilesSource
 from tasks.errors import Refused
 from tasks.sources import check_age

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import Outcome, Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.processes.workbench import Work
 from tasks.runner.attempt import Attempt, RunRequest, attempt_run, current

@@ -26,7 +26,7 @@ from flows import asking, session
 from infra import databases, embedded, health, orchestration, prefect_server, services, stack
 from infra.services import Layout
 from tasks.config.cluster import ClusterConfig
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.notify import NotifyConfig
 from tasks.config.sources import TfdsSource
 from tasks.errors import Failed, Lost, Stopped

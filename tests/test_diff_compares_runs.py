@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.records import RecordsConfig
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.paired import change, mcnemar

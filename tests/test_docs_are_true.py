@@ -16,8 +16,7 @@ import yaml
 
 from flows.commands import app
 from flows.flags import read_flags
-from tasks.config.compose import Config
-from tasks.config.load import load, validate
+from tasks.config.compose import Config, load, validate
 from tasks.config.reference import page
 from tests.support.documents import blocks, calls, run_script
 from tests.support.homes import ROOT, CommandHome

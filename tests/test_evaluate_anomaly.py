@@ -35,7 +35,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import RawSplit
 from tasks.feed import open_snapshot
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

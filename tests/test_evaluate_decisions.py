@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
 from tasks.config.base import Conflict
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.errors import Failed, Refused
 from tasks.evaluation import calibration, decisions
 from tasks.evaluation.binary import Binary, choose, measured

@@ -27,7 +27,7 @@ from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.feed import open_snapshot
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
 from tasks.view.evaluation import beside_simple_model, lines

@@ -24,7 +24,7 @@ from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
 from tasks.training.fit import fit
 from tests.support.chain import chain

@@ -31,9 +31,9 @@ from tasks.evaluation.tasks.language_model import METRICS, Predictions, nats
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
-from tasks.models.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.view.comparison import Comparison

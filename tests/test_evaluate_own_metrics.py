@@ -10,7 +10,7 @@ import pytest
 
 from tasks.artifacts import Model, Report, Snapshot
 from tasks.config.base import Conflict
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval_of

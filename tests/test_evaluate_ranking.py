@@ -33,7 +33,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.sources import Piece, Rows, Source

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from flows.preflight import check_source
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.errors import Refused
 from tasks.evaluation import columns, worst_slices
 from tasks.evaluation.config import EvaluateConfig

@@ -44,10 +44,10 @@ from tasks.exporting.predict import predict
 from tasks.exporting.score import RawSplit, score
 from tasks.feed import open_snapshot
 from tasks.feed.needs import check_task
-from tasks.models.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
-from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion

@@ -11,10 +11,10 @@ import pytest
 
 from tasks.exporting.predict import CAPACITY, Cached, capacity_for
 from tasks.exporting.prediction import class_of, labels_of
+from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.decoding import LOGITS, POSITION
 from tasks.models.features import TOKENS
 from tasks.models.layers import initialise
-from tasks.models.user_models import KerasFileModel
 
 
 def test_labels_are_probabilities_at_the_fitted_temperature() -> None:

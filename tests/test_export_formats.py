@@ -30,7 +30,7 @@ from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import GOLDEN, build, fault_of, golden_arrays, golden_inputs
 from tasks.exporting.formats.openvino import OpenVino
 from tasks.exporting.fresh_process import fresh_process
-from tasks.models.convnet import ConvnetModel
+from tasks.models.architectures.convnet import ConvnetModel
 from tasks.models.forward import predict
 from tasks.models.keras_file import load, save
 from tasks.store.files import write_arrays

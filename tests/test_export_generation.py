@@ -19,9 +19,9 @@ from tasks.compression.methods.quantise import Float16
 from tasks.exporting import FORMATS
 from tasks.exporting.predict import CAPACITY, Cached, with_cache
 from tasks.exporting.verify import decoded
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.decoding import DECODE, DOCUMENTS, KEYS, LOGITS, POSITION, PREFILL, function_of
 from tasks.models.forward import inference_function
-from tasks.models.transformer import TransformerModel
 
 VOCABULARY, BOS = 300, 299
 FEATURES = {"tokens": {"shape": [16], "dtype": "int32", "vocabulary": VOCABULARY, "bos": BOS}}

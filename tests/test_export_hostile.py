@@ -18,7 +18,7 @@ from tasks.errors import Failed
 from tasks.exporting import FORMATS, float_model
 from tasks.exporting.checks import SAVER
 from tasks.exporting.predict import predict
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 
 FEATURES = {
     "numbers": {"dtype": "float32", "shape": [3]},

@@ -27,11 +27,11 @@ from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, readme
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import TASK, codec, in_graph, read_transform
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
-from tasks.models.mlp import MlpModel
-from tasks.models.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

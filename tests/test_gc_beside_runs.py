@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Outcome, Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.runs import collection, runs
 from tasks.runs.collection import collect, drop_staging
 from tasks.runs.home import Home

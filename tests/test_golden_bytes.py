@@ -25,7 +25,7 @@ from tasks.config.sources import SklearnSource
 from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
-from tasks.models.convnet import ConvnetModel
+from tasks.models.architectures.convnet import ConvnetModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tests.support.benches import published, workbench

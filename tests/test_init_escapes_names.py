@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flows.preset_text import preset_of
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused, one_line
 from tasks.guess import guess_source
 

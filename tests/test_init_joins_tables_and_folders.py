@@ -17,7 +17,7 @@ from flows.preset_text import preset_of
 from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.base import identity
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
 from tasks.processes.workbench import Workbench

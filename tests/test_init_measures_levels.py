@@ -14,7 +14,7 @@ from PIL import Image
 from flows.preset_text import preset_of
 from tasks import snapshots
 from tasks.artifacts import Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.guess import guess_source
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader

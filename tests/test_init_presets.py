@@ -15,12 +15,12 @@ from flows.preset_text import TEXT_SIZES, preset_of
 from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.compression.methods.quantise import Int8Dynamic
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.records import RecordsConfig
 from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
-from tasks.models.transformer import TransformerModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.sources import open_source

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from flows.preset_text import preset_of
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused
 from tasks.guess import guess_source
 from tasks.processes.workbench import Workbench

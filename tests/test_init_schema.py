@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from flows.commands import app
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.guess.found import Columns
 from tasks.guess.schema import rules_of, schema_of

@@ -18,8 +18,7 @@ from PIL import Image
 from flows.preset_text import preset_of
 from tasks import snapshots
 from tasks.artifacts import Outcome, Records
-from tasks.config.compose import Config
-from tasks.config.load import load
+from tasks.config.compose import Config, load
 from tasks.errors import Refused
 from tasks.guess import Choices, Guess, examples, guess_source
 from tasks.processes.workbench import Workbench

@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 from flows.preset_text import preset_of
-from tasks.config.compose import Config
-from tasks.config.load import load
+from tasks.config.compose import Config, load
 from tasks.errors import Refused
 from tasks.guess import Choices, Guess, guess_source
 from tasks.processes.workbench import Workbench

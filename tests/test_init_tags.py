@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.preset_text import preset_of
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused
 from tasks.guess import Choices, Guess, guess_source
 

@@ -25,7 +25,7 @@ from flows.session import registry_of
 from infra import prefect_server, stack
 from infra.services import Layout
 from tasks.artifacts import Records, Release
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed, Stopped
 from tasks.processes import fork_server
 from tasks.processes.child import Child

@@ -14,13 +14,13 @@ import pytest
 
 from tasks.compression.stored import FactoredModel
 from tasks.errors import Failed
-from tasks.models.convnet import ConvnetModel, ResNetModel
-from tasks.models.encoder import EncoderModel
+from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.vit import ViTModel
 from tasks.models.features import classes, model_inputs, output_size, positions, targets
 from tasks.models.keras_archive import outside
-from tasks.models.mlp import MlpModel
-from tasks.models.transformer import TransformerModel
-from tasks.models.vit import ViTModel
 from tests.support.golden import pinned
 from tests.test_model_parts import IMAGE, LABEL, MODELS, TABLE, TEXT, TOKENS
 

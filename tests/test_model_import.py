@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import PythonSource
 from tasks.config.transform import Function
@@ -22,7 +22,7 @@ from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.config import EvaluateConfig
 from tasks.models import keras_file
-from tasks.models.user_models import ImportedModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.snapshots import own_files

@@ -19,8 +19,8 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config.fine_tune import FileInit
 from tasks.errors import Failed, Refused
 from tasks.models import keras_archive, keras_file
+from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.keras_archive import outside
-from tasks.models.user_models import KerasFileModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training.fit import fit

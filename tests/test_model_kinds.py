@@ -33,12 +33,12 @@ from tasks.exporting.formats import stablehlo
 from tasks.exporting.formats.litert import LiteRT
 from tasks.exporting.formats.saved_model import SavedModel
 from tasks.models import forward, keras_file
-from tasks.models.convnet import Convnet1dModel, ResNetModel
-from tasks.models.dlrm import DlrmModel
-from tasks.models.encoder import EncoderModel
-from tasks.models.mlp import MlpModel
-from tasks.models.transformer import TransformerModel
-from tasks.models.vit import ViTModel
+from tasks.models.architectures.convnet import Convnet1dModel, ResNetModel
+from tasks.models.architectures.dlrm import DlrmModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.vit import ViTModel
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tests.support.fresh import in_fresh_process
@@ -349,7 +349,7 @@ sys.path.insert(0, os.getcwd())
 import numpy as np
 
 from tasks.config.compose import Config
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.config.reference import page
 from tasks.errors import Refused
 from tasks.models import MODELS, keras_file, models_for
@@ -394,6 +394,6 @@ def test_an_architecture_is_added_by_one_class_in_one_file(tmp_path: Path) -> No
     for folder in ("tasks", "tests/support"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tests/__init__.py").touch()
-    (tmp_path / "tasks/models/toy.py").write_text(TOY)
+    (tmp_path / "tasks/models/architectures/toy.py").write_text(TOY)
     described = json.loads(in_fresh_process(ADDED, folder=tmp_path))
     assert described == {"initializer": "orthogonal", "kind": "toy", "task": "classification", "width": 5}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.models.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.layers import PADDING
 
 TEXT = {"dtype": "int32", "shape": [12], "sizes": [40], "padding": PADDING}

@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.models.convnet import Convnet1dModel, ConvnetModel, ResNetModel
-from tasks.models.dlrm import DlrmModel, pairs
-from tasks.models.encoder import EncoderModel
-from tasks.models.mlp import MlpModel
-from tasks.models.transformer import TransformerModel
-from tasks.models.vit import ViTModel, positions
+from tasks.models.architectures.convnet import Convnet1dModel, ConvnetModel, ResNetModel
+from tasks.models.architectures.dlrm import DlrmModel, pairs
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.vit import ViTModel, positions
 
 LABEL = {"dtype": "int64", "shape": [], "classes": ["a", "b", "c"]}
 IMAGE = {"image": {"dtype": "uint8", "shape": [8, 12, 3]}, "label": LABEL}

@@ -27,7 +27,7 @@ from tasks.feed.batches import BatchReader
 from tasks.feed.needs import check_training
 from tasks.feed.order import batch_rows
 from tasks.feed.orders import LengthOrder
-from tasks.models.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import engine
 from tasks.training.engines.tensorflow.step import COLUMNS, without_padding

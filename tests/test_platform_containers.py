@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.processes.places import find_place
 from tests.support.homes import ROOT, CommandHome
 from tests.support.hosts import DOCKERFILE, FEW, as_host, train

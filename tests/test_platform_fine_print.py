@@ -48,7 +48,7 @@ from infra.guard import Guard
 from infra.ports import holder, port_in_use
 from infra.services import Answered, Layout, surroundings, variables_for_runs
 from infra.stack import Stack, Started
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.environment.secrets import Missing
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.runs.home import Home

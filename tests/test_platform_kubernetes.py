@@ -12,8 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tasks.config.compose import Config
-from tasks.config.load import load
+from tasks.config.compose import Config, load
 from tests.support.homes import ROOT, CommandHome
 from tests.support.hosts import DOCKERFILE, FEW, as_host, train
 from tests.support.hosts import names as names
@@ -29,7 +28,7 @@ LONGEST_PAUSE = 360
 PLACE = """
 import json, os, sys
 from pathlib import Path
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.processes.places import find_place
 place = find_place(load(Path(sys.argv[1])).train, os.environ)
 print(json.dumps([place.rank, list(place.cluster.hosts), place.by]))

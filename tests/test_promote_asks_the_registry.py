@@ -17,7 +17,7 @@ from mlflow.models import Model
 from mlflow.protos.databricks_pb2 import BAD_REQUEST, INTERNAL_ERROR, PERMISSION_DENIED, TEMPORARILY_UNAVAILABLE
 from mlflow.tracking import MlflowClient
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed, Lost
 from tasks.registry import registry
 from tasks.snapshots.text import LAYOUT

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Records, Variant
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Damaged, Failed, Lost, Refused, Stopped
 from tasks.processes.workbench import Work
 from tasks.runner.attempt import current

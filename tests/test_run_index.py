@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.runs import runs
 from tasks.runs.home import Home

@@ -13,7 +13,7 @@ from tests.support.homes import DIGITS, SMALL, CommandHome
 def test_a_second_damage_in_one_run_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The flow starts once more from the top, and only once: a disk that goes on losing bytes is not worked on."""
     from tasks.artifacts import Outcome, Records
-    from tasks.config.load import load
+    from tasks.config.compose import load
     from tasks.errors import Damaged
     from tasks.runner.attempt import RunRequest, attempt_run, current
     from tasks.store.store import digest_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.config.compose import Config
-from tasks.config.load import load, validate
+from tasks.config.compose import Config, load, validate
 from tasks.errors import Failed
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs, opened

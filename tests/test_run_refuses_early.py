@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flows.preflight import check_brought, check_formats, check_source, check_strategy
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Hash, Quantile

@@ -13,7 +13,7 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.search import space
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig

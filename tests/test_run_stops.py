@@ -22,7 +22,7 @@ import pytest
 
 from infra.services import call
 from tasks.artifacts import Outcome, Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.sources import TextFilesSource
 from tasks.errors import Stopped
 from tasks.processes.fork_server import SHARED
@@ -147,7 +147,7 @@ def wait_for_a_lock(folder: Path) -> None:
 def test_what_the_flows_own_process_does_is_left_at_once(
     busy: Callable[[Path], None], number: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.config.load import load
+    from tasks.config.compose import load
     from tasks.errors import Stopped
     from tasks.runner.attempt import RunRequest, attempt_run
 

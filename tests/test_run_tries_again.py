@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.environment.process import THRESHOLD
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server

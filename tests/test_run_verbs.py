@@ -14,8 +14,7 @@ import tasks.compress
 import tasks.train
 from tasks.artifacts import Model, Report, Snapshot, Variant
 from tasks.compress import compress
-from tasks.config.compose import Config
-from tasks.config.load import load
+from tasks.config.compose import Config, load
 from tasks.convert import convert
 from tasks.errors import Refused
 from tasks.processes.workbench import Work

@@ -18,8 +18,7 @@ from tasks import export as exporting
 from tasks import train as verbs
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
-from tasks.config.compose import Config
-from tasks.config.load import load
+from tasks.config.compose import Config, load
 from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed

@@ -26,7 +26,7 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
 from tasks.feed import needs, open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
-from tasks.models.transformer import TransformerModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing

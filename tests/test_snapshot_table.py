@@ -20,7 +20,7 @@ from tasks.config.sources import CsvSource, SklearnSource
 from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.reader import Reader
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader

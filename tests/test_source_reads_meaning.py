@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.config.sources import TextFilesSource
 from tasks.config.sources.tables import CsvSource, ParquetSource, SqlSource
 from tasks.errors import Failed, Refused

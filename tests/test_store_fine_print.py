@@ -19,7 +19,7 @@ import google_crc32c
 import pytest
 
 from tasks.artifacts import Artifact, Model, Outcome, Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Damaged, Failed, Refused, Stopped, Superseded
 from tasks.runs import differences, judgement, runs
 from tasks.runs.audit import Audit, Entry

@@ -11,7 +11,7 @@ import pytest
 
 from infra.health import ports
 from infra.services import Layout
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.evaluation.estimates import TANGO
 from tasks.runner.attempt import RunRequest, attempt_run

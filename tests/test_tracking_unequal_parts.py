@@ -17,7 +17,7 @@ from mlflow.entities import Param
 from mlflow.utils.validation import _validate_param
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Stopped

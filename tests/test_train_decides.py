@@ -17,7 +17,7 @@ from tasks.config.fine_tune import ChampionInit, FileInit, KerasHubInit, ModelIn
 from tasks.config.train import CheckpointConfig, EarlyStopping, TrainConfig
 from tasks.environment import user_code
 from tasks.errors import Refused
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.training.checkpoints import Writing
 from tasks.training.continuing import _check_equal
 from tasks.training.feeding import Feed

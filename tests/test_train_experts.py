@@ -13,16 +13,16 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Outcome, Snapshot
+from tasks.config.compose import load
 from tasks.config.fine_tune import FileInit
-from tasks.config.load import load
 from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
 from tasks.models import keras_file
+from tasks.models.architectures.transformer import TransformerModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.layers.attention import chosen
-from tasks.models.transformer import TransformerModel
-from tasks.models.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow.losses import weighted_sum

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tasks.artifacts import Snapshot
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training import speed
 from tasks.training.checkpoints import unpack

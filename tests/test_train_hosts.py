@@ -19,7 +19,7 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.cluster import ClusterConfig
-from tasks.config.load import validate
+from tasks.config.compose import validate
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Cosine
 from tasks.config.strategy import MultiWorker
@@ -127,7 +127,7 @@ def test_arguments_and_errors_arrive_as_they_were() -> None:
         assert str(error_from_json(error_to_json(error), "host")) == str(error)
 
 
-@pytest.mark.parametrize("section", ["os:environ", "tasks.config.load:load", "Table", "", 3])
+@pytest.mark.parametrize("section", ["os:environ", "tasks.config.compose:load", "Table", "", 3])
 def test_what_another_host_sends_is_a_section_of_the_config_or_refused(section: Any) -> None:
     with pytest.raises(Failed, match="an argument is a section of the config"):
         from_json({"section": section, "values": {}}, hosts.table(), lambda reference: None)

@@ -22,8 +22,8 @@ from tasks.errors import Failed, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import keras_file
-from tasks.models.mlp import MlpModel
-from tasks.models.user_models import ImportedModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities

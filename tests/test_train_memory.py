@@ -23,10 +23,10 @@ from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
-from tasks.models.convnet import ResNetModel
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.convnet import ResNetModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.stages import cheapest, packed, segments
-from tasks.models.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.training import engines
 from tasks.training.engines.tensorflow.memory import activations

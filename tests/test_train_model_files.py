@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tasks.models.convnet import ConvnetModel
+from tasks.models.architectures.convnet import ConvnetModel
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import load, save, weights_sha256
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tasks.errors import Failed
-from tasks.models.convnet import ConvnetModel
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.convnet import ConvnetModel
+from tasks.models.architectures.mlp import MlpModel
 
 FEATURES = {
     "image": {"shape": [8, 8, 1], "dtype": "uint8"},

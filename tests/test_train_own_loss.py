@@ -12,7 +12,7 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import Conflict
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models.keras_file import architecture

@@ -13,9 +13,8 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config.base import identity
-from tasks.config.compose import Config
+from tasks.config.compose import Config, validate
 from tasks.config.fine_tune import FileInit
-from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, ParameterServer
 from tasks.config.train import CheckpointConfig

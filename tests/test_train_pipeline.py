@@ -16,9 +16,9 @@ from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.stages import balanced, cut, separators
-from tasks.models.transformer import TransformerModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt

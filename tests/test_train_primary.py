@@ -16,7 +16,7 @@ from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
-from tasks.models.convnet import ConvnetModel
+from tasks.models.architectures.convnet import ConvnetModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training.engines.tensorflow.scoring import gathered

@@ -17,7 +17,7 @@ from tasks.config.schedule import Constant
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Stopped
 from tasks.feed.order import batch_rows
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit

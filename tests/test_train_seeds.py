@@ -25,8 +25,8 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import over_seeds
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
-from tasks.models.convnet import ConvnetModel
-from tasks.models.user_models import ImportedModel
+from tasks.models.architectures.convnet import ConvnetModel
+from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
 from tasks.processes.workbench import Work, Workbench

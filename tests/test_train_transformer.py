@@ -10,8 +10,8 @@ import pytest
 
 from tasks.errors import Failed
 from tasks.models import forward
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.keras_file import load, save
-from tasks.models.transformer import TransformerModel
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [33], "vocabulary": 300, "bos": 299}}
 CONFIG = TransformerModel(width=32, layers=2, heads=2, hidden=48)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
+from tasks.config.compose import validate
 from tasks.config.fine_tune import FileInit, Lora
-from tasks.config.load import validate
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.strategy import MultiWorker, OneDevice

@@ -13,7 +13,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from flows import preflight
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.errors import Refused
 from tasks.runs.collection import collect
 from tasks.runs.home import Home

@@ -16,7 +16,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.compression.config import SearchConfig
-from tasks.config.base import any_of, kinds_of
+from tasks.config.kinds import any_of
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.workbench import Work
 from tasks.runner import starting_models
@@ -88,14 +88,14 @@ VALUES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("given", VALUES, ids=["some", "others"])
-@pytest.mark.parametrize("kind", [*kinds_of(Pruner), *kinds_of(Sampler)])
+@pytest.mark.parametrize("kind", [*Pruner.kinds(), *Sampler.kinds()])
 def test_each_pruner_and_each_sampler_gets_all_of_its_settings(kind: str, given: dict[str, Any]) -> None:
     names = OF_OPTUNA[kind]
-    config: Any = TypeAdapter(any_of(Pruner if kind in kinds_of(Pruner) else Sampler)).validate_python(
+    config: Any = TypeAdapter(any_of((Pruner if kind in Pruner.kinds() else Sampler).kinds().values())).validate_python(
         {"kind": kind, **{name: given[name] for name in names}}
     )
     assert {"kind", *names} == set(type(config).model_fields), "a setting that this table lacks"
-    made = config.pruner() if kind in kinds_of(Pruner) else config.sampler({"kind": SPACE["kind"]}, 1, 0)
+    made = config.pruner() if kind in Pruner.kinds() else config.sampler({"kind": SPACE["kind"]}, 1, 0)
     assert {name: getattr(made, of_optuna) for name, of_optuna in names.items()} == {
         name: given[name] for name in names
     }

@@ -16,10 +16,8 @@ import yaml
 from sqlalchemy import text
 
 from tasks.artifacts import Artifact, Model, Snapshot
-from tasks.config.compose import Config
-from tasks.config.load import load, validate
+from tasks.config.compose import Config, load, searched, validate, with_values
 from tasks.config.task import TASKS
-from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Lost, Refused, UserError
 from tasks.runner import identities
 from tasks.runner.attempt import Attempt

@@ -101,8 +101,8 @@ def length_of(every: str) -> timedelta:
 
 def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span) -> dict[str, Any]:
     """Return the deployment's config with the flags of a span applied, validated."""
+    from tasks.config.compose import Config, validate
     from tasks.config.flags import apply_flags
-    from tasks.config.load import validate
 
     given: list[tuple[str, str]] = []
     for dotted, text in flags:
@@ -113,7 +113,7 @@ def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span)
             rule = "braces must contain begin or end, with a format of strftime"
             raise Refused(f"--{dotted}", text, rule, f"correct it ({error})") from None
     values = deepcopy(parameters["config"])
-    apply_flags(values, given, lambda line: None)
+    apply_flags(values, given, Config, lambda line: None)
     config: dict[str, Any] = validate(values).model_dump(mode="json")
     return config
 

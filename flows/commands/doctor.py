@@ -65,7 +65,7 @@ def doctor(
 
 def _measure(reply: Reply, preset: Path) -> None:
     """Print the ceilings of a preset's input and its model's step, and the slowest part."""
-    from tasks.config.load import load
+    from tasks.config.compose import load
 
     config = load(preset, (), terminal.say)
     home = find_home().readable()

@@ -40,7 +40,7 @@ def drill(
         flow, preset, flags = parse(context.args)
         if preset is None:
             raise Refused("PRESET", "nothing", "a drill is of a preset", "run millrace drill PRESET.yaml")
-        from tasks.config.load import load
+        from tasks.config.compose import load
 
         config = load(preset, flags, terminal.say)
         home = find_home().make()

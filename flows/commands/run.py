@@ -26,7 +26,7 @@ def run(
         process.pause()
         home = find_home().readable()
         server = connect(home, context.obj)
-        from tasks.config.load import load
+        from tasks.config.compose import load
         from tasks.view import terminal
 
         config = load(preset, flags, terminal.say)

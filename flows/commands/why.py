@@ -37,7 +37,7 @@ def why(
             raise Refused(
                 "STAGE", stage, f"must be one of {', '.join(STAGES)}", "choose one of them; promote always runs"
             )
-        from tasks.config.load import load
+        from tasks.config.compose import load
         from tasks.view import terminal
 
         config = load(preset, read_flags(context.args), terminal.say)

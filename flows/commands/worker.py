@@ -33,7 +33,7 @@ def worker(
         name, preset, flags = parse(context.args)
         process.pause()
         home = find_home().readable()
-        from tasks.config.load import load
+        from tasks.config.compose import load
         from tasks.processes.places import find_place
         from tasks.view import terminal
 

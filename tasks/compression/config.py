@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
+from tasks.compression import methods
 from tasks.compression.methods.method import Chain, Method
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, Section, union_of
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.kinds import any_of, import_kinds
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.evaluation.gating import CompressGate, FloatGate, fit_gates
 
+import_kinds(methods)
+
 
 def names() -> list[str]:
     """Return the names of all methods; of those that change the file those that need no examples first."""
-    kinds = sorted(Method.kinds(), key=lambda kind: (not kind.on_file, "examples" in kind.model_fields))
-    return [kind.model_fields["kind"].default for kind in kinds]
+    kinds = Method.kinds()
+    return sorted(kinds, key=lambda kind: (not kinds[kind].on_file, "examples" in kinds[kind].model_fields))
 
 
 if TYPE_CHECKING:  # a type checker knows no types that are computed
     MethodConfig = Method
     MethodName = str
 else:
-    MethodConfig = Annotated[union_of(Method.kinds()), BY_KIND]
+    MethodConfig = any_of(Method.kinds().values())
     MethodName = Literal[tuple(names())]
 
 Methods = tuple[
@@ -39,8 +43,7 @@ _ADAPTER: TypeAdapter[Method] = TypeAdapter(MethodConfig)
 
 def settings_needed(kind: str) -> list[str]:
     """Return the settings without which there is no method of a kind."""
-    [section] = [each for each in Method.kinds() if each.model_fields["kind"].default == kind]
-    return [name for name, field in section.model_fields.items() if field.is_required()]
+    return [name for name, field in Method.kinds()[kind].model_fields.items() if field.is_required()]
 
 
 def chain_of(entry: MethodName | MethodConfig | tuple[MethodName | MethodConfig, ...]) -> Chain:

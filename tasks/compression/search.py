@@ -70,7 +70,7 @@ def space(task: str, config: CompressConfig, primary: str) -> Space:
     limit = config.max_quality_loss(primary)
     if limit is None and not TASKS[task].in_target_units:
         limit = TASKS[task].default_quality_loss
-    kinds = sorted(Method.kinds(), key=lambda kind: kind.reads_limit)
+    kinds = sorted(Method.kinds().values(), key=lambda kind: kind.reads_limit)
     if TASKS[task].generates:
         kinds = [kind for kind in kinds if not kind.one_signature]
     on_model: dict[str, Chain] = {NONE: Chain()}

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from tasks.compression.config import MethodConfig
 from tasks.compression.methods.method import ModelMethod
-from tasks.config.base import BY_KIND, NOT_IDENTITY
-from tasks.models import AnyModel
+from tasks.config.base import NOT_IDENTITY
+from tasks.config.kinds import any_of
+from tasks.models import MODELS
 from tasks.models.architecture import Architecture
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class FactoredModel(Derived, place=102):
 if TYPE_CHECKING:
     StoredModel = Architecture
 else:
-    StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
+    StoredModel = any_of([*MODELS.values(), PreparedModel, FactoredModel])
 
 for each in (Derived, PreparedModel, FactoredModel):
     each.model_rebuild()

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+from tasks.config.base import LISTED, Conflict, Section
+from tasks.config.kinds import BY_KIND
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]

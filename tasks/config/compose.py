@@ -1,25 +1,54 @@
-"""The whole config, composed of the sections. This page is the product's table of contents."""
+"""The whole config, composed of the sections: this page is the product's table of contents.
+
+It is loaded from a preset and flags, or is that of a trial: the config of the tuning with other values of some keys.
+"""
 
 from __future__ import annotations
 
+import copy
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+import yaml
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tasks.compression.config import CompressConfig
-from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section
+from tasks.config.base import NOT_IDENTITY, OWN_CODE, Conflict, IsPath, Name, Section, identity
+from tasks.config.fine_tune import ChampionInit
+from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
+from tasks.config.paths import add_folders, change_searched, make_absolute
 from tasks.config.records import RecordsConfig
+from tasks.config.refusals import explain, quoted
 from tasks.config.resources import ResourcesConfig
 from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.config.sources import SklearnSource, SourceConfig
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
+from tasks.config.yaml_values import read_yaml
+from tasks.errors import Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
 from tasks.registry.config import PromoteConfig, ReleaseConfig
-from tasks.search.config import TuneConfig
+from tasks.search.config import TuneConfig, Values
+
+FORMAT = 1
+"""Of presets; one may say `format: 1`."""
+
+SEARCHED = ("model", "train")
+"""The sections after the snapshot, of which all trials are made."""
+
+FIXED = {
+    "model.task": "trials of different tasks cannot be compared",
+    "train.seeds": "a trial is one training, of one seed",
+}
+"""Keys that are no part of a search, each with the reason."""
+
+STARTS = ("train", "train.init", "train.init.kind")
+"""Keys whose values may name another start of the training."""
 
 
 class Config(Section):
@@ -134,8 +163,130 @@ class Config(Section):
     @model_validator(mode="after")
     def trials_are_configs(self) -> Config:
         if self.tune is not None:
-            from tasks.config.tuned import check_space
-
             check_space(self)
             self.tune.fit_steps(self.train.steps)
         return self
+
+
+def load(
+    preset: Path | None, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None
+) -> Config:
+    """Load a config: flags (`("train.steps", "200")`) override the preset, it the defaults; raises `Refused`."""
+    values: dict[str, Any] = {}
+    if preset is not None:
+        values = read_preset(preset)
+        resolve(values, preset.parent)
+    apply_flags(values, flags, Config, say)
+    resolve(values, Path.cwd())
+    code = Path.cwd() if preset is None else preset.parent
+    add_folders(values, [Config], code)
+    change_searched(values, lambda whole: add_folders(whole, [Config], code))
+    return validate(values)
+
+
+def resolve(values: dict[str, Any], folder: Path) -> None:
+    """Make relative paths absolute, in place; also those among the choices of `tune.space`."""
+    make_absolute(values, [Config], folder)
+    change_searched(values, lambda whole: make_absolute(whole, [Config], folder))
+
+
+def read_preset(preset: Path) -> dict[str, Any]:
+    """Return the mapping in a preset file."""
+    if not preset.is_file():
+        known = ", ".join(sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml")))
+        saw = "a folder" if preset.is_dir() else "no such file"
+        others = known and f", or take one of {known}"
+        raise Refused(str(preset), saw, "a preset is a YAML file", f"correct the path{others}")
+    try:
+        values = read_yaml(preset.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        saw = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        raise Refused(str(preset), saw, "a preset is a YAML file", "fix that line") from None
+    if not isinstance(values, dict):
+        saw = "nothing" if values is None else f"a {type(values).__name__}"
+        raise Refused(str(preset), saw, "a preset is a mapping of sections", "see docs/reference.md")
+    made_for = values.pop("format", FORMAT)
+    if made_for != FORMAT:
+        rule = f"this Millrace reads presets of format {FORMAT}"
+        raise Refused(
+            f"{preset}: format", quoted(made_for), rule, "use the Millrace that it was made for, or write a new one"
+        )
+    return values
+
+
+def validate(values: dict[str, Any]) -> Config:
+    """Return the config of these values; the first invalid one is refused with its field, the rule and a remedy."""
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise explain(error, Config) from None
+
+
+def with_values(config: Config, values: Values) -> Config:
+    """Return the config with these values and without `tune`; a new `kind` drops the fields that it does not have.
+
+    Raises:
+        Refused: it is not valid.
+    """
+    raw: dict[str, Any] = config.model_dump(mode="json", exclude={"tune"})
+    for key in sorted(values, key=lambda key: (key.count("."), not key.endswith(".kind"))):
+        put(raw, key.split("."), copy.deepcopy(values[key]), Config, set(values), lambda line: None)
+    if isinstance(train := raw["train"], dict) and not re.match(OWN_CODE, str(train.get("loss"))):
+        train["folder"] = None  # it is that of another trial's loss
+    return validate(raw)
+
+
+def searched(config: Config) -> list[Config]:
+    """Return the config with each of the choices of `tune.space`, and with the ends of each range."""
+    assert config.tune is not None
+    return [with_values(config, {key: value}) for key, space in config.tune.space.items() for value in space.examples]
+
+
+def check_space(config: Config) -> None:
+    """Raise `Conflict` where a key of `tune.space` is none that can be searched, or does not take one of its values."""
+    assert config.tune is not None
+    for key, space in config.tune.space.items():
+        field = f"tune.space.{key}"
+        section = key.partition(".")[0]
+        if section not in SEARCHED and section in Config.model_fields:
+            rule = "all trials are made of one snapshot, so that only model and train are searched"
+            raise Conflict(field, key, rule, "run the flow once for each value, or leave it out")
+        if key in FIXED:
+            raise Conflict(field, key, FIXED[key], "leave it out")
+        changed = [_with_value(config, field, key, value) for value in space.examples]
+        if key in STARTS and any(isinstance(each.train.init, ChampionInit) for each in changed):
+            rule = "the champion is looked up once, when a run begins, and not for each of its trials"
+            raise Conflict(field, "champion", rule, "name its model by digest: {kind: model, model: DIGEST}")
+        if missing := next(
+            (each.train.loss for each in changed if each.train.own_loss and not each.train.folder), None
+        ):
+            rule = "is looked for in train.folder, which is the preset's where its own train.loss is one of yours"
+            raise Conflict(field, missing, rule, "set train.loss to one of them")
+        decided = [_deciding(each) for each in changed]
+        if decided.count(decided[0]) == len(decided) > 1:
+            rule = "changes no model by itself, only how, where or how fast it is trained"
+            raise Conflict(field, key, rule, "leave it out")
+
+
+def _with_value(config: Config, field: str, key: str, value: Any) -> Config:
+    """Return the config with a value; raise `Conflict` where it is not valid."""
+    try:
+        return with_values(config, {key: value})
+    except Refused as refused:
+        where = field if refused.field == key else f"{field} ({quoted(value)}), {refused.field}"
+        raise Conflict(where, refused.saw, refused.rule, refused.remedy) from None
+
+
+def _deciding(config: Config) -> Any:
+    """Return what of a config decides the model; of files and of a model in the store their names."""
+    model, train, init = config.model, config.train, config.train.init
+    paths = [_paths(section) for section in (model, train, init)]
+    return identity(model), identity(train), paths, None if init is None else init.artifact
+
+
+def _paths(section: BaseModel | None) -> list[Any]:
+    """Return the values of a section that are paths."""
+    fields = {} if section is None else type(section).model_fields
+    return [
+        getattr(section, name) for name, field in fields.items() if any(isinstance(m, IsPath) for m in field.metadata)
+    ]

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Section
+from tasks.config.kinds import BY_KIND
 from tasks.config.optimizer import Pattern
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]

@@ -10,13 +10,15 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from tasks.config.compose import Config
+from tasks.config.kinds import kind_of
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
 
-def apply_flags(values: dict[str, Any], flags: Iterable[tuple[str, str]], say: Callable[[str], None]) -> None:
-    """Set each flag (`("train.steps", "200")`) in `values`; `say` gets a line for what a new `kind` drops.
+def apply_flags(
+    values: dict[str, Any], flags: Iterable[tuple[str, str]], root: type[BaseModel], say: Callable[[str], None]
+) -> None:
+    """Set each flag (`("train.steps", "200")`) in values of `root`; `say` gets a line for what a new `kind` drops.
 
     For a text field the value is the text as typed (`null` is nothing where the field may be empty), for any other it
     is read as YAML. A mapping replaces the preset's. A new `kind` keeps the fields that it has as well. Whole sections
@@ -30,13 +32,13 @@ def apply_flags(values: dict[str, Any], flags: Iterable[tuple[str, str]], say: C
         path = dotted.split(".")
         if not all(path):
             raise Refused(f"--{dotted}", "an empty name", "a flag is --dotted.key VALUE", "see docs/reference.md")
-        value = _value(dotted, text, list(_annotations(values, path)))
+        value = _value(dotted, text, list(_annotations(values, path, root)))
         leaves = set(_leaves(dotted, value))
         above = {".".join(path[:length]) for length in range(1, len(path))}
         below = {field for field in typed if field.startswith(f"{dotted}.")} if dotted in leaves else set()
         if twice := sorted(typed & (leaves | above) | below):
             raise Refused(f"--{dotted}", text, f"another flag sets {twice[0]}", "leave one of them out")
-        put(values, path, value, typed, say)
+        put(values, path, value, root, typed, say)
         typed |= leaves
 
 
@@ -65,8 +67,17 @@ def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
         raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or fix its brackets") from None
 
 
-def put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], say: Callable[[str], None]) -> None:
-    """Set the field at a path, in place; a new `kind` drops the fields that it does not have and `typed` does not name.
+def put(
+    values: dict[str, Any],
+    path: list[str],
+    value: Any,
+    root: type[BaseModel],
+    typed: set[str],
+    say: Callable[[str], None],
+) -> None:
+    """Set the field at a path in values of `root`, in place.
+
+    A new `kind` drops the fields that it does not have and `typed` does not name.
 
     Raises:
         Refused: a section above is a value.
@@ -80,7 +91,7 @@ def put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], sa
         if not isinstance(section, dict):
             raise Refused(".".join(path), section, f"{parent} is a value, not a section", "set the section first")
     if last == "kind":
-        options = [option for annotation in _annotations(values, parents) for option in sections(annotation)]
+        options = [option for annotation in _annotations(values, parents, root) for option in sections(annotation)]
         of_kind = [option for option in options if kind_of(option) == value]
         if of_kind:
             _drop(section, of_kind[0], ".".join(parents), value, typed, say)
@@ -106,9 +117,9 @@ def _leaves(dotted: str, value: Any) -> Iterator[str]:
         yield from _leaves(f"{dotted}.{key}", item)
 
 
-def _annotations(values: Any, path: list[str]) -> list[Any]:
+def _annotations(values: Any, path: list[str], root: type[BaseModel]) -> list[Any]:
     """Return the types that the field at this path may have; several only where its section's `kind` is not known."""
-    annotations: list[Any] = [Config]
+    annotations: list[Any] = [root]
     for part in path:
         options = [option for annotation in annotations for option in sections(annotation)]
         kind = values.get("kind") if isinstance(values, dict) else None
@@ -146,9 +157,3 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
     if origin in (typing.Union, types.UnionType):
         return parts
     return parts[:1] if origin is typing.Annotated else ()
-
-
-def kind_of(section: type[BaseModel]) -> Any:
-    """Return the `kind` of a section; None if it has none."""
-    field = section.model_fields.get("kind")
-    return field.default if field else None

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LATER, LISTED, Conflict, Section
+from tasks.config.base import LATER, LISTED, Conflict, Section
+from tasks.config.kinds import BY_KIND
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Shrink = Annotated[float, Field(ge=0, lt=1)]

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from tasks.config.base import OWN_CODE, IsPath, NamesOwnCode
-from tasks.config.flags import entries, kind_of, sections
+from tasks.config.flags import entries, sections
+from tasks.config.kinds import kind_of
 
 
 def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> None:

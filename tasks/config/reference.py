@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tasks.config.base import NotIdentity
+from tasks.config.base import NotIdentity, descriptions
 from tasks.config.compose import Config
+from tasks.config.kinds import kind_of
 
 HEAD = """# Config reference
 
@@ -36,16 +37,15 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
         key = f"{path}.{name}" if path else name
         sections, entries = _sections(field.annotation), _entries(field.annotation)
         free = " ○" if any(isinstance(mark, NotIdentity) for mark in field.metadata) else ""
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(descriptions(section).get(name, "").split())
         yield f"| `{key}`{free} | {_type(field)} | {_default(field)} | {meaning} |"
         for inner_section in sections:
-            kind = inner_section.model_fields.get("kind")
-            several = len(sections) > 1 and kind is not None
-            inner.append((key, inner_section, f"{key} ({kind.default})" if several and kind else ""))
+            kind = kind_of(inner_section) if len(sections) > 1 else None
+            inner.append((key, inner_section, f"{key} ({kind})" if kind else ""))
         for inner_section in entries:
             entry = f"{key}.{'NAME' if typing.get_origin(field.annotation) is dict else 'NUMBER'}"
-            kind = inner_section.model_fields.get("kind")
-            inner.append((entry, inner_section, f"{entry} ({kind.default})" if kind else entry))
+            kind = kind_of(inner_section)
+            inner.append((entry, inner_section, f"{entry} ({kind})" if kind else entry))
     yield ""
     for key, inner_section, name in inner:
         yield from _section(key, inner_section, name)
@@ -108,8 +108,7 @@ def _options(annotation: Any) -> list[Any]:
 
 def _kind(section: Any) -> Any:
     """Return the `kind` of a section; None where it has none, and of what is no section."""
-    kind = section.model_fields.get("kind") if isinstance(section, type) and issubclass(section, BaseModel) else None
-    return kind.default if kind else None
+    return kind_of(section) if isinstance(section, type) and issubclass(section, BaseModel) else None
 
 
 def _bounds(marks: list[Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+from tasks.config.base import LISTED, Conflict, Section
+from tasks.config.kinds import BY_KIND
 
 Factor = Annotated[float, Field(ge=0, le=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]

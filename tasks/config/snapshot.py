@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tasks.config.base import BY_KIND, LATER, Conflict, Section
+from tasks.config.base import LATER, Conflict, Section
+from tasks.config.kinds import BY_KIND
 from tasks.config.transform import GreyRange, Pixels, Text, TransformConfig
 
 SERVED_AS = {"uint16": "int32", "uint32": "int32"}

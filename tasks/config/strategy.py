@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tasks.config.base import NOT_IDENTITY, Conflict, Section, any_of
+from tasks.config.base import NOT_IDENTITY, Conflict
+from tasks.config.kinds import Kind, any_of
 from tasks.config.roles import CHIEF, WORKER, Role
 
 
-class Strategy(Section):
+class Strategy(Kind):
     """The distribution of a step over devices."""
 
     exact: ClassVar[bool] = True
@@ -26,9 +27,6 @@ class Strategy(Section):
     """Whether norms by group of layers are measured at some steps."""
     adds_losses: ClassVar[bool] = True
     """Whether what a model adds to the loss (balance of experts, `add_loss`, regularizers) is part of its step."""
-
-    if TYPE_CHECKING:
-        kind: str
 
     @property
     def processes(self) -> int:
@@ -214,4 +212,4 @@ class ParameterServer(Strategy):
 if TYPE_CHECKING:
     StrategyConfig = Strategy
 else:
-    StrategyConfig = any_of(Strategy)
+    StrategyConfig = any_of(Strategy.kinds().values())

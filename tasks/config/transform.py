@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
+from tasks.config.kinds import BY_KIND
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]

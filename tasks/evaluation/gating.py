@@ -6,17 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, Conflict, Section, kinds_of, union_of
+from tasks.config.base import Conflict
+from tasks.config.kinds import Kind, any_of
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation.config import WITHOUT_INTERVAL
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from tasks.evaluation.gates import Ratio, Verdict
     from tasks.evaluation.metrics import Metric
     from tasks.evaluation.multiple_testing import Test
@@ -75,7 +77,7 @@ class Subject:
         return TASKS[self.task].counted if self.units is None else "groups"
 
 
-class Gate(Section):
+class Gate(Kind):
     """What all gates have."""
 
     measures: ClassVar[tuple[str, ...]] = ()
@@ -85,7 +87,6 @@ class Gate(Section):
     of_versions: ClassVar[bool] = True
     """Whether it may stand in `promote.gates`."""
 
-    kind: str
     metric: MetricName | None = None
     """What is judged; default: `evaluate.primary`."""
 
@@ -307,8 +308,8 @@ if TYPE_CHECKING:
     CompressGate = Gate
     PromoteGate = Gate
 else:
-    CompressGate = Annotated[union_of(kind for kind in kinds_of(Gate).values() if kind.of_variants), BY_KIND]
-    PromoteGate = Annotated[union_of(kind for kind in kinds_of(Gate).values() if kind.of_versions), BY_KIND]
+    CompressGate = any_of(gate for gate in Gate.kinds().values() if gate.of_variants)
+    PromoteGate = any_of(gate for gate in Gate.kinds().values() if gate.of_versions)
 
 
 def fit_gates(gates: Iterable[Gate], task: str, sliced: bool) -> None:

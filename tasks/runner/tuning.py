@@ -16,9 +16,8 @@ from prefect.states import Completed
 
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
-from tasks.config.compose import Config
+from tasks.config.compose import Config, searched, with_values
 from tasks.config.train import TrainConfig
-from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import ModelConfig
 from tasks.runner import identities

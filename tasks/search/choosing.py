@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import Conflict, Section, any_of
+from tasks.config.base import Conflict
+from tasks.config.kinds import Kind, any_of
 from tasks.search.space import Space
 
 if TYPE_CHECKING:
@@ -17,14 +18,11 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 
-class Sampler(Section):
+class Sampler(Kind):
     """How the values of a trial are chosen."""
 
     exhausts: ClassVar[bool] = False
     """Whether it has a last trial."""
-
-    if TYPE_CHECKING:
-        kind: str
 
     def sampler(self, space: Mapping[str, Space], seed: int, number: int) -> BaseSampler:
         """Return Optuna's sampler for the trial of a number, whose random numbers are functions of both integers."""
@@ -89,7 +87,7 @@ class GridSampler(Sampler):
 if TYPE_CHECKING:
     SamplerConfig = Sampler
 else:
-    SamplerConfig = any_of(Sampler)
+    SamplerConfig = any_of(Sampler.kinds().values())
 
 
 def derived(seed: int, name: str) -> int:
@@ -98,14 +96,11 @@ def derived(seed: int, name: str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-class Pruner(Section):
+class Pruner(Kind):
     """Which trials end early."""
 
     begins: ClassVar[str | None] = None
     """The setting with the step from which on trials end early."""
-
-    if TYPE_CHECKING:
-        kind: str
 
     def pruner(self) -> BasePruner:
         """Return Optuna's pruner, whose steps are those of the training."""
@@ -202,4 +197,4 @@ class HyperbandPruner(Pruner):
 if TYPE_CHECKING:
     PrunerConfig = Pruner
 else:
-    PrunerConfig = any_of(Pruner)
+    PrunerConfig = any_of(Pruner.kinds().values())

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, Conflict, Section, any_of
+from tasks.config.base import LISTED, Conflict
+from tasks.config.kinds import Kind, any_of
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -21,11 +22,8 @@ def exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-class Space(Section):
+class Space(Kind):
     """The values that a trial may set a key to."""
-
-    if TYPE_CHECKING:
-        kind: str
 
     @property
     def examples(self) -> list[Any]:
@@ -37,7 +35,7 @@ class Space(Section):
         """All values in order; None where they are not finite in number."""
         raise NotImplementedError
 
-    def place(self, value: Any) -> float:
+    def position(self, value: Any) -> float:
         """Return where a value is on an axis, 0 to 1."""
         raise NotImplementedError
 
@@ -67,7 +65,7 @@ class Range(Space):
         """The ends: values that the key must take for the range to be one of its; the labels of an axis."""
         return [self.low, self.high]
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return where a value is between the ends, 0 to 1."""
         low, high = self.low, self.high
         if self.log:
@@ -180,7 +178,7 @@ class Choice(Space):
         """All values; the labels of an axis."""
         return list(self.values)
 
-    def place(self, value: Any) -> float:
+    def position(self, value: Any) -> float:
         """Return where a value is on an axis, 0 to 1."""
         return self.values.index(value) / (len(self.values) - 1) if len(self.values) > 1 else 0.5
 
@@ -205,7 +203,7 @@ class Choice(Space):
 if TYPE_CHECKING:
     SpaceConfig = Space
 else:
-    SpaceConfig = any_of(Space)
+    SpaceConfig = any_of(Space.kinds().values())
 """What a key may be set to."""
 
 

@@ -103,7 +103,7 @@ def parallel(table: Table, ranked: Sequence[Trial], space: dict[str, SpaceConfig
 
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="parallel coordinates of the trials">']
     for rank, trial in reversed(list(enumerate(ranked[:MOST]))):
-        shares = [space[key].place(trial.values[key]) for key in keys]
+        shares = [space[key].position(trial.values[key]) for key in keys]
         shares.append(((trial.value or 0) - low) / ((high - low) or 1))
         points = " ".join(f"{x(number):.1f},{y(share):.1f}" for number, share in enumerate(shares))
         style = "c1" if rank == 0 else "c0"
@@ -112,7 +112,7 @@ def parallel(table: Table, ranked: Sequence[Trial], space: dict[str, SpaceConfig
     for number, name in enumerate(names):
         parts.append(f'<line class="grid" x1="{x(number):.1f}" x2="{x(number):.1f}" y1="{y(0)}" y2="{y(1)}"/>')
         parts.append(f'<text x="{x(number):.1f}" y="{TOP - 18}" text-anchor="middle">{escape(name)}</text>')
-    labels = [[(space[key].place(value), plain(value)) for value in space[key].examples] for key in keys]
+    labels = [[(space[key].position(value), plain(value)) for value in space[key].examples] for key in keys]
     labels.append([(0.0, figure(low)), (1.0, figure(high))])
     for number, marks in enumerate(labels):
         for share, text in marks:

@@ -20,7 +20,7 @@ from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.config.train import TrainConfig
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tests.benchmarks.stepping import synthetic

@@ -35,8 +35,8 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import FORMATS
 from tasks.exporting.formats.litert import LiteRT
 from tasks.feed import open_snapshot
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.keras_file import load
-from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
 from tests.support.benches import published, workbench

@@ -17,7 +17,7 @@ import numpy as np
 
 from tasks.exporting import FORMATS
 from tasks.exporting.predict import with_cache
-from tasks.models.transformer import TransformerModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
 

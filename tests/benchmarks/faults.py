@@ -18,7 +18,7 @@ from tasks.artifacts import Snapshot
 from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tests.benchmarks.stepping import synthetic
 from tests.support.benches import workbench
 from tests.support.training import Training

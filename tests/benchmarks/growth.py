@@ -63,7 +63,7 @@ assert len(dropped) == size - 10, len(dropped)
 """
 
 START = """
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.runs.home import Home
 from tasks.runs.runs import finished_before, opened
 home, config = Home(folder / "home").make(), load(Path("flows/presets/digits.yaml"))

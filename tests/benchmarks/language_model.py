@@ -38,7 +38,7 @@ def steps(home: Path) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from tasks.config.load import load
+    from tasks.config.compose import load
     from tasks.feed import open_snapshot
     from tasks.processes import threads
     from tasks.training import engines

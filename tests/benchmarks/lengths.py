@@ -19,7 +19,7 @@ from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
 from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
-from tasks.models.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel
 from tasks.processes import threads
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
 from tasks.training.engines.tensorflow.objectives import make_objective

@@ -13,10 +13,10 @@ from typing import Any
 import tensorflow as tf
 
 from tasks.config.train import TrainConfig
-from tasks.models.convnet import ResNetModel
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.convnet import ResNetModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.stages import segments
-from tasks.models.transformer import TransformerModel
 from tasks.processes import threads
 from tasks.training.engines.tensorflow.memory import gradients, peak
 from tasks.training.engines.tensorflow.objectives import make_objective

@@ -23,10 +23,10 @@ from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
 from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
-from tasks.models.convnet import ConvnetModel, ResNetModel
-from tasks.models.encoder import EncoderModel
-from tasks.models.mlp import MlpModel
-from tasks.models.transformer import TransformerModel
+from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
+from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
 from tasks.training import engines
 from tasks.training.actions import Guard, Log, Progress

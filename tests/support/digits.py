@@ -29,7 +29,7 @@ def made(root: Path) -> Digits:
     from tasks.config.snapshot import ImageSnapshot
     from tasks.config.sources import SklearnSource
     from tasks.feed import open_snapshot
-    from tasks.models.convnet import ConvnetModel
+    from tasks.models.architectures.convnet import ConvnetModel
     from tasks.models.keras_file import save
     from tasks.records import conversion
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flows.plans import plan
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.store.store import Store
 from tests.support.homes import DIGITS, ROOT
 

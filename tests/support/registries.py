@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tasks.artifacts import Export, Records
-from tasks.config.load import load
+from tasks.config.compose import load
 from tasks.evaluation.gates import Beside, Champion
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.paired import Change

@@ -22,7 +22,7 @@ from tasks.config.snapshot import TableSnapshot
 from tasks.config.transform import TransformConfig
 from tasks.exporting.formats.saved_model import SavedModel
 from tasks.exporting.preprocess import in_graph
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader, cast
 from tasks.snapshots import table

@@ -12,7 +12,7 @@ from tasks.artifacts import Outcome
 from tasks.config.optimizer import AdamW
 from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig, TrainConfig
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.sources.rows import hashes_of
 from tasks.training.ledger import LEDGER

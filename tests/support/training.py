@@ -15,7 +15,7 @@ from tasks.artifacts import Outcome, Snapshot
 from tasks.config.optimizer import AdamW
 from tasks.config.strategy import MultiWorker
 from tasks.config.train import CheckpointConfig
-from tasks.models.mlp import MlpModel
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.checkpoints import STATE, unpack

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tasks.compression.methods.method import FineTune, Trained
-from tasks.config.base import BY_KIND, NOT_IDENTITY, Conflict, Name
+from tasks.config.base import NOT_IDENTITY, Conflict, Name
 from tasks.config.fine_tune import Text
 from tasks.config.task import TASKS
 from tasks.errors import Failed
@@ -40,7 +40,7 @@ class Distill(Trained):
     """The method."""
     name: Annotated[Name | None, NOT_IDENTITY] = None
     """The student in the name of the variant; default: its kind."""
-    student: Annotated[OwnModel, BY_KIND]
+    student: OwnModel
     """The model that is trained, from new weights; of the same task, and an architecture of Millrace."""
     teacher: Annotated[Text | None, NOT_IDENTITY] = None
     """A model in the store, by its digest, or that of a registered version, NAME@ALIAS; its digest is a parent.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tasks.config.base import Conflict, Section
+from tasks.config.kinds import Kind
 from tasks.config.schedule import Cosine
 from tasks.config.train import Rate, Steps, TrainConfig
 from tasks.models import OwnModel
@@ -30,11 +31,8 @@ CALIBRATED = "train"
 CHOSEN = "validation"
 """The split that a method chooses on; the test split only judges."""
 
-_DECLARED: list[type[Method]] = []
-"""The methods in the order in which their classes were declared."""
 
-
-class Method(Section):
+class Method(Kind):
     """What all methods have. A compressed file is made by several, one after the other."""
 
     version: ClassVar[int]
@@ -74,23 +72,11 @@ class Method(Section):
     adds_loss: ClassVar[bool] = False
     """Whether its training has a loss besides that of the outputs."""
 
-    kind: str
-
     @classmethod
-    def kinds(cls) -> list[type[Self]]:
-        """Return the classes with a `kind` below this one, in the order in which they are listed everywhere.
-
-        First what changes the file, then what changes the values of a model's weights, then what makes another
-        architecture; each by module and in the order of the file, whichever was imported first.
-        """
-        found = [kind for kind in _DECLARED if issubclass(kind, cls)]
-        return sorted(found, key=lambda kind: (not kind.on_file, not kind.undone_by_training, kind.__module__))
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **settings: Any) -> None:
-        super().__pydantic_init_subclass__(**settings)
-        if isinstance(cls.model_fields["kind"].default, str):
-            _DECLARED.append(cls)
+    def listed_by(cls) -> tuple[Any, ...]:
+        """Return what methods are listed by: first what changes the file, then what changes the values of a model's
+        weights, then what makes another architecture."""
+        return not cls.on_file, not cls.undone_by_training, *super().listed_by()
 
     @classmethod
     def tried(cls, limit: float | None) -> dict[str, Self]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tasks.config.base import BY_KIND
+from tasks.config.kinds import BY_KIND
 from tasks.config.sources.catalogues import SklearnSource, TfdsSource
 from tasks.config.sources.columns import ColumnsSource
 from tasks.config.sources.folders import AudioFolderSource, ImageFolderSource, TextFilesSource

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from tasks.config.base import subclasses
 from tasks.config.kinds import import_kinds
 from tasks.config.task import TASKS
@@ -11,7 +13,7 @@ from tasks.evaluation.judging import Judge
 from tasks.evaluation.splits import Split
 from tasks.evaluation.units import Units, numbered
 
-import_kinds(__name__, __path__)
+import_kinds(sys.modules[__name__])
 
 
 def judge_of(task: str) -> type[Judge]:

@@ -1,26 +1,20 @@
-"""From a preset and flags to a `Config`, or to one clear refusal."""
+"""What pydantic finds wrong in a config, as one clear refusal: field, value seen, rule, remedy."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from tasks.config.base import PATTERNS, Conflict
-from tasks.config.compose import Config
-from tasks.config.flags import apply_flags, entries, kind_of, sections
-from tasks.config.paths import add_folders, change_searched, make_absolute
+from tasks.config.flags import entries, sections
+from tasks.config.kinds import kind_of
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
-
-FORMAT = 1
-"""Of presets; one may say `format: 1`."""
 
 SHAPES = {
     "model_type": "must be a mapping of keys",
@@ -46,85 +40,20 @@ MARK = re.compile(r"\[key\]|float|constrained-str|(literal|dict|tuple|list|tagge
 """In a location: not a name of ours but pydantic's word for what it tried there."""
 
 
-def load(
-    preset: Path | None, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None
-) -> Config:
-    """Load a config: flags (`("train.steps", "200")`) override the preset, it the defaults; raises `Refused`."""
-    values: dict[str, Any] = {}
-    if preset is not None:
-        values = read_preset(preset)
-        resolve(values, preset.parent)
-    apply_flags(values, flags, say)
-    resolve(values, Path.cwd())
-    code = Path.cwd() if preset is None else preset.parent
-    add_folders(values, [Config], code)
-    change_searched(values, lambda whole: add_folders(whole, [Config], code))
-    return validate(values)
-
-
-def resolve(values: dict[str, Any], folder: Path) -> None:
-    """Make relative paths absolute, in place; also those among the choices of `tune.space`."""
-    make_absolute(values, [Config], folder)
-    change_searched(values, lambda whole: make_absolute(whole, [Config], folder))
-
-
-def read_preset(preset: Path) -> dict[str, Any]:
-    """Return the mapping in a preset file."""
-    if not preset.is_file():
-        known = ", ".join(sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml")))
-        saw = "a folder" if preset.is_dir() else "no such file"
-        others = known and f", or take one of {known}"
-        raise Refused(str(preset), saw, "a preset is a YAML file", f"correct the path{others}")
-    try:
-        values = read_yaml(preset.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        saw = " ".join(str(error).replace('in "<unicode string>", ', "").split())
-        raise Refused(str(preset), saw, "a preset is a YAML file", "fix that line") from None
-    if not isinstance(values, dict):
-        saw = "nothing" if values is None else f"a {type(values).__name__}"
-        raise Refused(str(preset), saw, "a preset is a mapping of sections", "see docs/reference.md")
-    made_for = values.pop("format", FORMAT)
-    if made_for != FORMAT:
-        rule = f"this Millrace reads presets of format {FORMAT}"
-        raise Refused(
-            f"{preset}: format", quoted(made_for), rule, "use the Millrace that it was made for, or write a new one"
-        )
-    return values
-
-
-def validate(values: dict[str, Any]) -> Config:
-    """Return the config of these values; the first invalid one is refused with its field, the rule and a remedy."""
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        raise explain(error) from None
-
-
-def _below(name: str) -> str | None:
-    """Return the key of this name in a section of the config, where there is one alone: `train.steps` of `steps`."""
-    sections = {section: field.annotation for section, field in Config.model_fields.items()}
-    found = [
-        f"{section}.{name}"
-        for section, kind in sections.items()
-        if isinstance(kind, type) and issubclass(kind, BaseModel) and name in kind.model_fields
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def explain(error: ValidationError) -> Refused:
-    """Return a validation error as field, value seen, rule and remedy."""
+def explain(error: ValidationError, root: type[BaseModel]) -> Refused:
+    """Return a validation error of a section as field, value seen, rule and remedy."""
     errors = error.errors(include_url=False)
     strange = (one for one in errors if one["type"] in ("extra_forbidden", "invalid_key"))
     fault = next(strange, errors[0])  # it may be why another key is missing
     if fault["loc"] and str(fault["loc"][-1]).startswith("literal["):  # a word, or something else: see `_specific`
         fault = max((one for one in errors if one["loc"][: len(fault["loc"]) - 1] == fault["loc"][:-1]), key=_specific)
-    section, path, options = _walk(fault["loc"])
+    section, path, options = _walk(fault["loc"], root)
     field, kind = ".".join(path), fault["type"]
     if kind == "extra_forbidden":
         known = list(section.model_fields) if section else []
         near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
         parent = ".".join(path[:-1])
-        meant = _below(path[-1]) if not parent and path[-1] not in near else None
+        meant = _below(path[-1], root) if not parent and path[-1] not in near else None
         meant = meant or (".".join([*path[:-1], near[0]]) if near else None)
         nearest = f"did you mean {meant}?" if meant else f"one of {', '.join(known)}"
         return Refused(field, fault["input"], f"unknown key of {parent or 'the preset'}", nearest)
@@ -151,6 +80,45 @@ def explain(error: ValidationError) -> Refused:
     combined = kind == "value_error" and isinstance(fault["input"], dict | BaseModel)
     saw = "this combination" if combined else quoted(fault["input"])
     return Refused(field, saw, rule[0].lower() + rule[1:], remedy or f"set {field} to such a value")
+
+
+def _below(name: str, root: type[BaseModel]) -> str | None:
+    """Return the key of this name in a section of the root, where there is one alone: `train.steps` of `steps`."""
+    sections = {section: field.annotation for section, field in root.model_fields.items()}
+    found = [
+        f"{section}.{name}"
+        for section, kind in sections.items()
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and name in kind.model_fields
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _walk(
+    location: tuple[Any, ...], root: type[BaseModel]
+) -> tuple[type[BaseModel] | None, list[str], list[type[BaseModel]]]:
+    """Return the section of the field at this location, its path without union tags, and the sections it may be."""
+    section: type[BaseModel] | None = root
+    path: list[str] = []
+    options: list[type[BaseModel]] = [root]
+    of_entries: list[type[BaseModel]] = []
+    entered = False
+    for part in location:
+        if MARK.fullmatch(str(part)):
+            continue
+        tagged = [option for option in options if part == kind_of(option)]
+        if len(options) > 1 and tagged:
+            options = tagged
+            continue
+        path.append(str(part))
+        if of_entries and (isinstance(part, int) or not entered):  # a list may hold lists
+            options, entered = of_entries, True
+            continue
+        of_entries, entered = [], False
+        section = options[0] if options else None
+        field = section.model_fields.get(str(part)) if section else None
+        options = sections(field.annotation) if field else []
+        of_entries = entries(field.annotation) if field else []
+    return section, path, options
 
 
 def quoted(value: Any) -> str:
@@ -180,29 +148,3 @@ def _specific(error: Any) -> tuple[int, int]:
     """Return how much an error says: the deepest most, and that of the words least, unless a word was given."""
     nesting = error["type"].endswith("_type") and isinstance(error["input"], str)
     return len(error["loc"]), 0 if nesting else 1 if error["type"] == "literal_error" else 2
-
-
-def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str], list[type[BaseModel]]]:
-    """Return the section of the field at this location, its path without union tags, and the sections it may be."""
-    section: type[BaseModel] | None = Config
-    path: list[str] = []
-    options: list[type[BaseModel]] = [Config]
-    of_entries: list[type[BaseModel]] = []
-    entered = False
-    for part in location:
-        if MARK.fullmatch(str(part)):
-            continue
-        tagged = [option for option in options if part == kind_of(option)]
-        if len(options) > 1 and tagged:
-            options = tagged
-            continue
-        path.append(str(part))
-        if of_entries and (isinstance(part, int) or not entered):  # a list may hold lists
-            options, entered = of_entries, True
-            continue
-        of_entries, entered = [], False
-        section = options[0] if options else None
-        field = section.model_fields.get(str(part)) if section else None
-        options = sections(field.annotation) if field else []
-        of_entries = entries(field.annotation) if field else []
-    return section, path, options

@@ -25,7 +25,6 @@ from tasks.errors import Failed
 from tasks.models.architecture import CODE, Architecture, Predicts
 from tasks.models.features import TOKENS, Input, classes, model_inputs, targets
 from tasks.models.keras_archive import CONFIG, FIELD, architecture_of, bytes_of, described, load_weights
-from tasks.reader.function import imported
 
 if TYPE_CHECKING:
     import keras
@@ -196,6 +195,8 @@ class ImportedModel(UserModel):
             Failed: the function raises an error, returns no model, or one with other outputs than the task needs.
         """
         import keras
+
+        from tasks.reader.function import imported
 
         outputs = output_count(self.task, features)
         function = self.attempt(lambda: imported(self.target, self.code_folder), features)

@@ -1,0 +1,5 @@
+"""The architectures: a class each, chosen by `model.kind`. A new one is a file here with a class, and no other line.
+
+Files of this folder import no framework at their top, as the config is read by processes that compute nothing; what is
+made of Keras' layers is in `tasks.models.layers`.
+"""
