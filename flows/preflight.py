@@ -73,12 +73,11 @@ def check_formats(flow: str, config: Config) -> None:
 def check_brought(flow: str, config: Config, home: Home) -> None:
     """Check that the files or the model of `train.init`, and the user's model, loss and metrics, are there."""
     from flows.champions import WITHOUT_COMPRESSION
-    from tasks.evaluation.own_files import source_files
     from tasks.store.store import Store
     from tasks.training.starting import check_init, loss_files
 
     if flow != "dataset":
-        source_files(config.evaluate)
+        config.evaluate.source_files()
     if flow not in WITHOUT_COMPRESSION:
         for teacher in filter(None, (method.teacher_model for method in config.compress.on_models)):
             Store(home.store).resolve_model(teacher, "compress.methods")

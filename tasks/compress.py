@@ -8,10 +8,10 @@ from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, ModelMethod
-from tasks.config.export import ExportConfig
 from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import latency
+from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities, starting_models
 from tasks.runner.judgements import judged, kept

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
-from tasks.config.export import ExportConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import work as exporting
+from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb

@@ -106,7 +106,7 @@ FIRST = [
         "An example of weight 3 is three right answers in the accuracy of a training.",
     ),
     Mutation(
-        "tasks/evaluation/classification.py",
+        "tasks/evaluation/tasks/classification.py",
         "        numbers = range(len(self.names)) if len(self.names) > 2 else [predictions.positive]\n",
         "        numbers = range(len(self.names)) if len(self.names) > 2 else [1]\n",
         "test_evaluate_values.py",
@@ -839,7 +839,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/entities.py",
+        "tasks/evaluation/tasks/tagging.py",
         "        starts = (kinds >= 0) & ((self.begins[tags] & (tags >= 0)) | (kinds != before))\n",
         "        starts = (kinds >= 0) & (kinds != before)\n",
         "test_evaluate_edges.py::test_entities_are_those_of_conlleval",
@@ -866,7 +866,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/ranking.py",
+        "tasks/evaluation/tasks/ranking.py",
         "        judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)\n",
         "        judged = np.bincount(of_row, self.truth[:, 0]) > 0\n",
         "test_evaluate_edges.py::test_a_query_is_judged_where_there_is_an_order",
@@ -887,7 +887,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/gating.py",
-        "        better = higher if name == primary else name in task.higher_is_better\n",
+        "        better = higher if name == primary else name not in task.lower_is_better\n",
         "        better = higher\n",
         "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
         (
@@ -933,7 +933,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/exporting/generation.py",
+        "tasks/exporting/predict.py",
         "            self._cache = padded(self._cache, capacity_for(position + 1))\n",
         "            self._cache = padded(self._cache, capacity_for(position))\n",
         "test_export_answers.py::test_the_cache_grows_before_it_is_full",
@@ -943,7 +943,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/exporting/graph_check.py",
+        "tasks/exporting/checks.py",
         "        if file.is_symlink() or (file.is_file() and name not in FILES):\n",
         "        if file.is_file() and name not in FILES:\n",
         "test_export_hostile.py::test_assets_other_files_and_links_are_refused",
@@ -1851,7 +1851,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/classification.py",
+        "tasks/evaluation/tasks/classification.py",
         "    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)\n",
         "    total: Floats = f1.mean(axis=-1)\n",
         "test_evaluate_fine_print.py::test_macro_f1_is_of_the_classes_that_occur_or_are_predicted",
@@ -1897,7 +1897,7 @@ FIRST = [
         "The report's figures at a threshold are those of other decisions than the export's.",
     ),
     Mutation(
-        "tasks/evaluation/entities.py",
+        "tasks/evaluation/tasks/tagging.py",
         "np.asarray((stops[place] == predicted.stop) & (types[place] == predicted.type))",
         "np.asarray(stops[place] == predicted.stop)",
         "test_evaluate_fine_print.py::test_an_entity_of_another_type_or_end_is_not_found",
@@ -1973,7 +1973,7 @@ FIRST = [
         "Rows of the same unit count as evidence of their own: a slice of a few bad units is called beyond chance.",
     ),
     Mutation(
-        "tasks/evaluation/ranking.py",
+        "tasks/evaluation/tasks/ranking.py",
         "relevant, before + irrelevant + 1, in_time",
         "relevant, before + 1, in_time",
         "test_evaluate_ranking.py",
@@ -2708,7 +2708,7 @@ FIRST = [
         "A champion that reads other parts of the texts is compared by the ratio of different bytes.",
     ),
     Mutation(
-        "tasks/evaluation/tagging.py",
+        "tasks/evaluation/tasks/tagging.py",
         "        answers = np.where(self.labels != UNTAGGED, CUT, UNTAGGED).astype(np.int32)\n",
         "        answers = self.labels.copy()\n",
         "test_evaluate_tagging.py",
@@ -2718,7 +2718,7 @@ FIRST = [
 
 SECOND = [
     Mutation(
-        "tasks/evaluation/ranking.py",
+        "tasks/evaluation/tasks/ranking.py",
         "    return (gained / ideal[np.minimum(relevant, predictions.at) - 1])[:, None]\n",
         "    return (gained / ideal[relevant - 1])[:, None]\n",
         "test_evaluate_ranking.py test_evaluate_edges.py test_evaluate_metrics.py test_evaluate_coverage.py",
@@ -3082,7 +3082,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/exporting/litert_check.py",
+        "tasks/exporting/checks.py",
         "            for side in (operator.inputs, operator.outputs, operator.intermediates):\n",
         "            for side in (operator.inputs, operator.intermediates):\n",
         "test_export_hostile.py test_export_parts.py",
@@ -3221,7 +3221,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/evaluation/thresholds.py",
+        "tasks/evaluation/binary.py",
         "    return float(candidates[best_ones[np.abs(candidates[best_ones] - USUAL).argmin()]])\n",
         "    return float(candidates[best_ones[0]])\n",
         "test_evaluate_decisions.py test_evaluate_fine_print.py",
@@ -3636,7 +3636,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/exporting/graph_check.py",
+        "tasks/exporting/checks.py",
         "    called |= set(meta.object_graph_def.concrete_functions)\n",
         "",
         "test_export_hostile.py::test_a_function_of_the_saver_is_refused_wherever_it_could_be_called",
@@ -4318,7 +4318,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/view/data.py",
+        "tasks/view/sections.py",
         '    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
         '    rows = statistics.get("count", 0)\n',
         "test_page_parts.py test_page_fine_print.py test_page_unequal_parts.py test_page_shows_all.py",

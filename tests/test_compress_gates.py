@@ -3,7 +3,6 @@ many examples it would take."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from scipy import stats
 from tasks.config.compose import validate
 from tasks.config.task import TASKS
 from tasks.errors import Refused
-from tasks.evaluation import multilabel
 from tasks.evaluation.differences import Paired, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio
 from tasks.evaluation.gating import CompressGate, PromoteGate, Subject
+from tasks.evaluation.judging import Judge
 from tasks.evaluation.multiple_testing import Test as LimitTest
 from tasks.evaluation.multiple_testing import decide, holm
+from tasks.evaluation.tasks import judge_of
 
 COUNT = 400
 
@@ -259,7 +259,7 @@ def test_a_gate_of_slices_needs_a_report_with_slices(task: str, section: str) ->
     values = {"name": "a", "train": {"steps": 1}, "snapshot": snapshot, "model": {"kind": kind, "task": task}}
     gated = {**values, section: {"gates": [{"kind": "slices", "max_loss": 0.1}]}}
     sliced = {**gated, "evaluate": {"slices": ["age > 30"]}}
-    own_judge = import_module(f"tasks.evaluation.{task}").Judge.slices is not multilabel.Judge.slices
+    own_judge = judge_of(task).slices is not Judge.slices
     assert own_judge == TASKS[task].sliced, "the others return none"
     if TASKS[task].sliced:
         assert validate(gated)

@@ -31,12 +31,12 @@ from tasks.compression.methods.prune import Cluster, Prune
 from tasks.compression.methods.quantise import Gptq, Int4Dynamic, Int8Selective
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
-from tasks.config.export import ExportConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
-from tasks.exporting.litert import LiteRT
+from tasks.exporting.formats.litert import LiteRT
 from tasks.models.keras_file import load
 from tasks.runner.judgements import kept
 from tests.support.damage import without_largest_weights

@@ -36,10 +36,10 @@ from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import Subject
 from tasks.exporting import EVIDENCE
-from tasks.exporting.arrays import write_arrays
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner.starting_models import check_teacher
+from tasks.store.files import write_arrays
 
 TUNED = FineTune(steps=10)
 
@@ -139,7 +139,7 @@ def test_a_full_disk_is_no_property_of_a_format(tmp_path: Path, monkeypatch: pyt
         def write(*words: Any) -> None:
             raise error
 
-        monkeypatch.setattr(module, "format_of", lambda name: SimpleNamespace(PARENT=None, FILE="x", write=write))
+        monkeypatch.setattr(module, "FORMATS", {"onnx": SimpleNamespace(parent=None, file="x", write=write)})
         monkeypatch.setattr(module, "functions_of", lambda *words: ())
         monkeypatch.setattr(module, "in_graph", lambda path: None)
         model: Any = SimpleNamespace(path=tmp_path)

@@ -22,7 +22,7 @@ from tasks.compression.variants import lost_on_validation as lost_on_validation
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
-from tasks.exporting.litert import LiteRT
+from tasks.exporting.formats.litert import LiteRT
 from tasks.feed import open_snapshot
 from tasks.runner import identities, searches
 from tests.support.digits import Digits

@@ -32,10 +32,10 @@ from tasks.config.compose import Config
 from tasks.config.fine_tune import ModelInit
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
-from tasks.exporting import litert, saved_model
 from tasks.exporting.export import fault_of
+from tasks.exporting.formats.litert import LiteRT
+from tasks.exporting.formats.saved_model import SavedModel
 from tasks.exporting.fresh_process import Verified
-from tasks.exporting.litert import LiteRT
 from tasks.feed import open_snapshot
 from tasks.models import keras_file
 from tasks.models.architecture import stored_model
@@ -139,8 +139,8 @@ class Training:
             return self._litert_before
         (folder / "saved_model").mkdir(parents=True)
         network = load(model.path)
-        saved_model.write(network, None, None, folder / "saved_model", [])
-        litert.write(network, None, folder / "saved_model", folder / "model.tflite", [])
+        SavedModel.write(network, None, None, folder / "saved_model", [])
+        LiteRT.write(network, None, folder / "saved_model", folder / "model.tflite", [])
         if model is self.before:
             self._litert_before = folder / "model.tflite"
         return folder / "model.tflite"

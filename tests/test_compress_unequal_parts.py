@@ -31,11 +31,11 @@ from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Share
 from tasks.exporting import EVIDENCE
-from tasks.exporting.arrays import write_arrays
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.prunable import Group
 from tasks.runner import identities
 from tasks.runner import starting_models as of_methods
+from tasks.store.files import write_arrays
 
 TUNED = FineTune(steps=10)
 SHARE = Share(lambda values: values)
@@ -309,7 +309,7 @@ def test_the_most_sensitive_layers_stay_float_until_the_loss_is_within_half_of_t
     monkeypatch.setattr("tasks.compression.litert.with_int8_tables", lambda content: content)
     monkeypatch.setattr("tasks.compression.litert.layers_of", lambda content: named)
     monkeypatch.setattr("tasks.compression.methods.quantise.int8_but", int8)
-    monkeypatch.setattr("tasks.exporting.litert.LiteRT", File)
+    monkeypatch.setattr("tasks.exporting.formats.litert.LiteRT", File)
     (tmp_path / "litert").write_bytes(b"model")
     asked: list[Any] = []
     of: Any = SimpleNamespace(

@@ -163,18 +163,19 @@ def test_a_file_that_equals_keras_on_the_test_split_alone_is_refused_and_so_is_w
     """The first pixel of every digit is black; a converter that leaves it out is not seen by any of them."""
     import keras
 
-    from tasks.exporting import litert, saved_model
+    from tasks.exporting.formats.litert import LiteRT
+    from tasks.exporting.formats.saved_model import SavedModel
 
-    write = litert.write
+    write = LiteRT.write
 
     def without_the_first_pixel(network, preprocess, parent, target, functions=()):
         others = np.arange(64).reshape(8, 8, 1).clip(max=1).astype("float32")
         image = keras.Input((8, 8, 1), dtype="uint8", name="image")
         changed = keras.Model(image, network(keras.ops.cast(keras.ops.cast(image, "float32") * others, "uint8")))
-        saved_model.write(changed, None, None, tmp_path / "saved_model")
+        SavedModel.write(changed, None, None, tmp_path / "saved_model")
         write(changed, None, tmp_path / "saved_model", target)
 
-    monkeypatch.setattr(litert, "write", without_the_first_pixel)
+    monkeypatch.setattr(LiteRT, "write", staticmethod(without_the_first_pixel))
     assert not np.asarray(open_snapshot(digits.snapshot.path).arrays("test")["image"])[:, 0, 0].any()
     bench = benches("litert")
     given = (digits.model, digits.snapshot, digits.records, report, variants[0], None, CONFIG, EVALUATE)

@@ -18,10 +18,11 @@ from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.estimates import Counted
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio, Verdict
-from tasks.evaluation.gating import CompressGate, PromoteGate, Subject, metrics_of
+from tasks.evaluation.gating import CompressGate, PromoteGate, Subject
 from tasks.evaluation.judging import limit
 from tasks.evaluation.multiple_testing import ERROR, at_most, decide, loss
 from tasks.evaluation.multiple_testing import Test as LimitTest
+from tasks.evaluation.tasks import judge_of
 
 
 def verdict(kind: str, few: bool = False) -> Verdict:
@@ -81,15 +82,16 @@ def test_a_slice_of_as_many_examples_as_are_asked_for_is_judged() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_which_direction_is_better_is_each_metrics_own(task: str) -> None:
     """Not that of the primary one: a classifier's loss is better where it is lower."""
-    for name in metrics_of(task):
+    for name in judge_of(task).metrics:
         subject = of(np.zeros((1, 1)), name, task)
-        assert subject.metric(gate(metric=name, max_loss=0.1))[2] == (1 if name in TASKS[task].higher_is_better else -1)
-    assert {"loss", "calibration_error", "rmse", "mae", "bits_per_byte"}.isdisjoint(TASKS[task].higher_is_better)
+        assert subject.metric(gate(metric=name, max_loss=0.1))[2] == (-1 if name in TASKS[task].lower_is_better else 1)
+    known = {"loss", "calibration_error", "rmse", "mae", "bits_per_byte"}
+    assert known.intersection(TASKS[task].metrics) == TASKS[task].lower_is_better
 
 
 def test_a_metric_that_counts_no_examples_is_not_shown_by_few() -> None:
     random = np.random.default_rng(0)
-    metric = metrics_of("regression")["rmse"]
+    metric = judge_of("regression").metrics["rmse"]
     for count in (MIN_EXAMPLES - 1, MIN_EXAMPLES):
         before = random.normal(0, 1, (count, 1)) ** 2
         tests = [
@@ -117,7 +119,7 @@ def test_holms_method_decides_and_not_each_test_by_itself() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_limit_of_0_is_a_limit(task: str) -> None:
-    metrics = metrics_of(task)
+    metrics = judge_of(task).metrics
     primary = metrics[TASKS[task].metrics[0]]
     assert limit(task, primary, 0.0, 0.9) == 0.0 and limit(task, primary, 0.3, 0.9) == 0.3
     default = TASKS[task].default_quality_loss

@@ -19,7 +19,6 @@ from tasks.config.augment import ResizedCrop
 from tasks.config.base import Conflict, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
@@ -43,6 +42,7 @@ from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing,
 from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
+from tasks.exporting.config import ExportConfig
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
 from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.transformer import TransformerModel

@@ -30,7 +30,7 @@ from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _sig
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
 from tasks.sources.hashes import digests, split_numbers
-from tasks.view.data import data
+from tasks.view.sections import data
 from tasks.view.words import describe
 from tests.support.homes import CommandHome
 from tests.support.tables import feature

@@ -30,7 +30,8 @@ from tasks.config.compose import load
 from tasks.config.notify import NotifyConfig
 from tasks.config.sources import TfdsSource
 from tasks.errors import Failed, Lost, Stopped
-from tasks.exporting import latency, stablehlo
+from tasks.exporting import latency
+from tasks.exporting.formats import stablehlo
 from tasks.processes import gang as gangs
 from tasks.processes import member, places, wire
 from tasks.processes.fork_server import Forked
@@ -577,7 +578,7 @@ def test_a_fresh_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(Failed, match="variant saved_model: .*timed out after 300.0 seconds"):
         list(latency.memory([variant], {"saved_model": "saved_model"}, {}))
     with pytest.raises(subprocess.TimeoutExpired):
-        stablehlo.write(None, None, tmp_path, tmp_path)
+        stablehlo.StableHlo.write(None, None, tmp_path, tmp_path)
     assert limits == [latency.TIMEOUT, stablehlo.TIMEOUT]
 
 

@@ -21,16 +21,16 @@ from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
-from tasks.evaluation.anomaly import METRICS
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
-from tasks.evaluation.judging import make_judge
-from tasks.evaluation.multilabel import Predictions
 from tasks.evaluation.report import build
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.multilabel import ANOMALY_METRICS as METRICS
+from tasks.evaluation.tasks.multilabel import Predictions
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import RawSplit

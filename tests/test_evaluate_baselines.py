@@ -21,16 +21,16 @@ from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.task import TASKS
-from tasks.evaluation import bigrams, classification
-from tasks.evaluation.baselines import comparing, constant, kind, learned
-from tasks.evaluation.baselines.arrays import shrunk
-from tasks.evaluation.baselines.kind import SMALLEST, Classes, Estimated, Labels, Numbers, _iterations, evenly
-from tasks.evaluation.baselines.tables import Tables
+from tasks.evaluation import baselines, bigrams
+from tasks.evaluation.baselines import comparing, kind, kinds, learned
+from tasks.evaluation.baselines.kind import Classes, Estimated, Labels, Numbers, _iterations, evenly
+from tasks.evaluation.baselines.kinds import Tables, shrunk
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval_of
-from tasks.evaluation.judging import make_judge
+from tasks.evaluation.judging import SMALLEST, Judge
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import classification, judge_of, make_judge
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
@@ -337,7 +337,7 @@ def test_a_size_after_compression_is_compared_with_the_interval_of_the_model() -
     )
     model = interval_of(judge.metrics["bits_per_byte"], files)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing.constant, "best", lambda *given: files + 0.5)
+        patch.setattr(comparing, "best_constant", lambda *given: files + 0.5)
         kept: Any = files
         rows = comparing.measured("language_model", judge, judge.split, None, kept, CONFIG)["baselines"]
     assert rows["gzip_bits"]["difference"]["high"] == model.high - 3.1 and rows["gzip_bits"]["value"] == 3.1
@@ -403,23 +403,49 @@ def test_which_of_both_is_better_is_said_in_words(
     assert beside_simple_model(row, higher) == text
 
 
+def test_another_kind_of_data_has_a_baseline_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Graphs(kind.Kind):
+        """Reads the degree of a graph."""
+
+        reads, name, rows = ("graph",), "linear model of degrees", 6
+
+        def __init__(self, train: Any, rows: Any, names: list[str]) -> None:
+            self.left_out = ("all but degrees",)
+
+        def values(self, split: Any, rows: Any) -> Any:
+            return split.arrays["degree"][rows][:, None]
+
+        def regressor(self, iterations: int) -> Any:
+            return kinds.regressor(iterations, 1e-9)
+
+    raw = {"a": Feature("graph", "int64"), "b": Feature("voice", "int64")}
+    degree = np.arange(8.0)
+    train: Any = SimpleNamespace(raw=raw, arrays={"degree": degree, "target": 2 * degree[:, None]}, features={})
+    monkeypatch.setattr(baselines, "SnapshotSplit", lambda *given: train)
+    simple: Any = learned("regression", Path(), Path())
+    assert simple.name == "linear model of degrees" and simple.rows == 6
+    assert simple.left_out == ("all but 6 of 8 train examples", "1 voice column", "all but degrees")
+    np.testing.assert_allclose(simple.outputs(train)[:, 0], 2 * degree, atol=1e-3)
+
+
 WHICH = ("none", "constant", "learned")
 
 
 def test_the_first_baseline_of_each_task_has_predictions() -> None:
-    assert comparing.constant.CONSTANT.keys() == TASKS.keys()
+    assert all(judge_of(task).constants is not Judge.constants for task in TASKS)
 
 
 def test_the_best_constant_answer_depends_on_the_metric() -> None:
     """With one positive of five: of F1 always "positive", of average precision any order, of the loss the shares."""
     labels = np.repeat([0, 1], [80, 20])
-    judge: Any = SimpleNamespace(outputs=2)
+    judge = classification.ClassificationJudge.__new__(classification.ClassificationJudge)
+    judge.outputs = 2
     of_model = classification.Predictions.of(np.zeros((100, 2)), labels)
     metrics = classification.METRICS
 
     def best(name: str) -> float:
-        higher = name in TASKS["classification"].higher_is_better
-        found = constant.best("classification", judge, of_model, metrics[name], higher)
+        higher = name not in TASKS["classification"].lower_is_better
+        found = comparing.best_constant(judge, of_model, metrics[name], higher)
         assert found is not None
         return metrics[name].of(found)
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Kept, make_judge, run_model
+from tasks.evaluation.judging import Kept, run_model
+from tasks.evaluation.tasks import make_judge
 from tasks.exporting.score import RawSplit
 from tasks.models import ModelConfig
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel

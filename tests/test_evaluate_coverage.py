@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ import pytest
 from scipy import stats
 
 from tasks.config.task import TASKS
-from tasks.evaluation import classification, language_model, multilabel, ranking, regression, tagging
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
 from tasks.evaluation.paired import change
+from tasks.evaluation.tasks import classification, judge_of, language_model, multilabel, ranking, regression, tagging
 from tests.benchmarks import coverage
 
 Random = np.random.Generator
@@ -102,7 +101,7 @@ def drawn(task: str, honest: bool) -> tuple[Any, list[Any]]:
 
 
 def known(task: str) -> dict[str, Any]:
-    return dict(import_module(f"tasks.evaluation.{task}").METRICS)
+    return dict(judge_of(task).metrics)
 
 
 @pytest.mark.parametrize("honest", [True, False], ids=["calibrated", "uncalibrated"])

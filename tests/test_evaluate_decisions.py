@@ -15,13 +15,13 @@ from sklearn import metrics as sklearn_metrics
 from tasks.config.base import Conflict
 from tasks.config.compose import validate
 from tasks.errors import Failed, Refused
-from tasks.evaluation import calibration, decisions, thresholds
-from tasks.evaluation.classification import Predictions
+from tasks.evaluation import calibration, decisions
+from tasks.evaluation.binary import Binary, choose, measured
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
-from tasks.evaluation.judging import make_judge
-from tasks.evaluation.thresholds import Binary, choose
-from tasks.exporting.answers import ANSWERS, decision_fields
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.classification import Predictions
 from tasks.exporting.prediction import predictions
+from tasks.exporting.readme_parts import ANSWERS, decision_fields
 from tasks.exporting.score import RawSplit
 
 
@@ -178,7 +178,7 @@ def test_the_code_of_a_readme_decides_as_predictions_do(task: str, tmp_path: Any
 
 def test_measures_are_those_of_scikit_learn() -> None:
     decision = binary(300, 9)
-    [row], flat = thresholds.measured({"yes": decision}, {"yes": 0.4}, None)
+    [row], flat = measured({"yes": decision}, {"yes": 0.4}, None)
     decided = decision.probabilities > 0.4
     for name in ("precision", "recall", "f1", "accuracy", "balanced_accuracy"):
         score = getattr(sklearn_metrics, f"{name}_score")(decision.truth, decided)
@@ -188,7 +188,7 @@ def test_measures_are_those_of_scikit_learn() -> None:
 
 def test_of_several_labels_the_mean_f1_is_reported_each_by_its_threshold() -> None:
     decided = {"a": binary(300, 9), "b": binary(300, 10)}
-    rows, flat = thresholds.measured(decided, {"a": 0.4, "b": 0.7}, None)
+    rows, flat = measured(decided, {"a": 0.4, "b": 0.7}, None)
     scores = [
         sklearn_metrics.f1_score(each.truth, each.probabilities > at)
         for each, at in zip(decided.values(), (0.4, 0.7), strict=True)

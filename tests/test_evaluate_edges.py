@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.probes import PROBES
-from tasks.evaluation.ranking import METRICS, Judge, Predictions
 from tasks.evaluation.robustness import draws_of
+from tasks.evaluation.tasks.ranking import METRICS, Predictions, RankingJudge
+from tasks.evaluation.tasks.tagging import scheme_of
 
 CLASSES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
@@ -79,7 +79,7 @@ def test_without_any_order_there_is_nothing_to_judge(queries: str, relevant: lis
         ranked(queries, relevant)
 
 
-def ranked(queries: str, relevant: list[int]) -> Judge:
+def ranked(queries: str, relevant: list[int]) -> RankingJudge:
     target = np.array(relevant, np.float32)[:, None]
     split: Any = SimpleNamespace(
         name="test",
@@ -88,7 +88,7 @@ def ranked(queries: str, relevant: list[int]) -> Judge:
         queries=lambda: np.array(list(queries)),
         count=len(queries),
     )
-    return Judge(split, EvaluateConfig(), "binary_cross_entropy")
+    return RankingJudge(split, EvaluateConfig(), "binary_cross_entropy")
 
 
 def test_rows_that_are_left_out_count_in_no_metric() -> None:

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import pytest
 from scipy import optimize, stats
 
-from tasks.evaluation import classification, estimates, ordering, thresholds
+from tasks.evaluation import binary, estimates
 from tasks.evaluation.differences import Paired, PairedShares, tango
 from tasks.evaluation.estimates import Bounded, Counted, Estimate, Skewed
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Means, Metric, Order, Score, Share, mean, ratio, root, shape, worth
 from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import change, sign_flips
+from tasks.evaluation.tasks import classification
 from tasks.evaluation.units import Floats, numbered
 
 Random = np.random.Generator
@@ -29,8 +30,8 @@ def as_given(values: Any) -> Any:
 SHARE, MEAN, SCORE = Share(as_given), Means(as_given, mean), Score(as_given, mean)
 ROOT = Means(as_given, root, of_mean=np.sqrt, mean_of=np.square)
 RATIO = Means(as_given, ratio, size=1)
-DECIDED = thresholds.measures(as_given)
-ORDERED = ordering.metrics(as_given)
+DECIDED = binary.measures(as_given)
+ORDERED = binary.ordered(as_given)
 
 
 def of_decisions(random: Random, count: int) -> Floats:

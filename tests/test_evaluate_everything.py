@@ -20,10 +20,10 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.feed import open_snapshot

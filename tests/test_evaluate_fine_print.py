@@ -13,21 +13,21 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.errors import Failed
-from tasks.evaluation import classification, columns, decisions, fairness, multilabel, regression, slices, worst_slices
+from tasks.evaluation import columns, decisions, fairness, slices, worst_slices
+from tasks.evaluation.binary import Binary, choose, counts
 from tasks.evaluation.calibration import HIGHEST, LOWEST, consistency_test, fit
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
-from tasks.evaluation.entities import Entities, scheme_of
 from tasks.evaluation.fairness import Rate, rates_of
 from tasks.evaluation.intervals import interval_of, over_seeds
-from tasks.evaluation.judging import ModelOutputs, Probe, make_judge, quarters, run_model
-from tasks.evaluation.language_model import sample
+from tasks.evaluation.judging import ModelOutputs, Probe, quarters, run_model
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import draws_of
-from tasks.evaluation.tagging import Predictions as Tagged
-from tasks.evaluation.tagging import macro_f1, token_counts
-from tasks.evaluation.thresholds import Binary, choose, counts
-from tasks.exporting.raw import RawSplit
+from tasks.evaluation.tasks import classification, make_judge, multilabel, regression
+from tasks.evaluation.tasks.language_model import sample
+from tasks.evaluation.tasks.tagging import Entities, macro_f1, scheme_of, token_counts
+from tasks.evaluation.tasks.tagging import Predictions as Tagged
+from tasks.exporting.score import RawSplit
 from tasks.reader.values import NO_TIME
 from tasks.sources.features import Feature
 

@@ -23,10 +23,11 @@ from tasks.evaluation import bigrams, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.estimates import PAIRED, SKEWED
-from tasks.evaluation.judging import Probe, compare, make_judge, run_model
-from tasks.evaluation.language_model import METRICS, Predictions, nats
+from tasks.evaluation.judging import Probe, compare, run_model
 from tasks.evaluation.report import build, read_kept
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.language_model import METRICS, Predictions, nats
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.feed import open_snapshot

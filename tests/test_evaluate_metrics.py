@@ -9,10 +9,11 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.config.task import TASKS
 from tasks.evaluation import gates, select_metrics
-from tasks.evaluation.classification import METRICS, Predictions
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval, intervals
-from tasks.evaluation.judging import compare, make_judge
+from tasks.evaluation.judging import compare
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.classification import METRICS, Predictions
 from tasks.exporting.score import RawSplit
 
 

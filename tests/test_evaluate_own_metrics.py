@@ -12,11 +12,11 @@ from tasks.artifacts import Model, Report, Snapshot
 from tasks.config.base import Conflict
 from tasks.config.compose import load
 from tasks.errors import Failed, Refused
-from tasks.evaluation.classification import METRICS, Predictions
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.own_metrics import own_metrics
+from tasks.evaluation.tasks.classification import METRICS, Predictions
 from tasks.runner import identities
 
 METRICS_OF_MINE = """

@@ -15,11 +15,12 @@ from sklearn import metrics as sklearn_metrics
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import gating
-from tasks.evaluation.classification import METRICS, OF_POSITIVE, Judge, Predictions
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
-from tasks.evaluation.judging import compare, contributions_of, make_judge, metric_of
-from tasks.exporting.raw import RawSplit
+from tasks.evaluation.judging import compare, contributions_of, metric_of
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.classification import METRICS, OF_POSITIVE, ClassificationJudge, Predictions
+from tasks.exporting.score import RawSplit
 
 SKLEARN: dict[str, Callable[..., float]] = {
     "precision": sklearn_metrics.precision_score,
@@ -118,4 +119,4 @@ def test_a_slice_of_one_kind_has_no_order_of_scores() -> None:
 
 
 def test_the_judge_of_classes_has_all_metrics_of_the_task() -> None:
-    assert set(METRICS) == set(TASKS["classification"].metrics) and Judge.saved == "logits"
+    assert set(METRICS) == set(TASKS["classification"].metrics) and ClassificationJudge.saved == "logits"

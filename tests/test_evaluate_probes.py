@@ -10,10 +10,11 @@ import pytest
 from tasks.errors import Failed, Refused
 from tasks.evaluation import probes, robustness
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import make_judge, run_model
+from tasks.evaluation.judging import run_model
 from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import AlteredInputs, altered, draws_of
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.sources.features import Feature
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 9, 8, 3), np.uint8)

@@ -21,14 +21,14 @@ from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.ranking import METRICS, Predictions
 from tasks.evaluation.report import build
+from tasks.evaluation.tasks.ranking import METRICS, Predictions
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score

@@ -24,7 +24,6 @@ from tasks.compression.variants import build as compress
 from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.export import ExportConfig
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
@@ -33,16 +32,16 @@ from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.gating import FloatGate, Subject
-from tasks.evaluation.judging import make_judge, run_model
+from tasks.evaluation.judging import run_model
 from tasks.evaluation.report import build
 from tasks.evaluation.splits import SnapshotSplit
-from tasks.evaluation.tagging import METRICS, Predictions
+from tasks.evaluation.tasks import make_judge
+from tasks.evaluation.tasks.tagging import METRICS, Predictions, scheme_of
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
-from tasks.exporting.raw import RawSplit
-from tasks.exporting.score import score
+from tasks.exporting.score import RawSplit, score
 from tasks.feed import open_snapshot
 from tasks.feed.needs import check_task
 from tasks.models.architectures.encoder import EncoderModel

@@ -14,11 +14,10 @@ from scipy import sparse, stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.evaluation import (
+    binary,
     calibration,
     columns,
     fairness,
-    language_model,
-    multilabel,
     multiple_testing,
     own_metrics,
     paired,
@@ -26,18 +25,16 @@ from tasks.evaluation import (
     robustness,
     slices,
     splits,
-    tagging,
-    thresholds,
     worst_slices,
 )
+from tasks.evaluation.binary import MEASURES, Binary
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import difference, interval_of
-from tasks.evaluation.judging import make_judge
 from tasks.evaluation.metrics import Means, Share, WithoutInterval, mean, root
 from tasks.evaluation.splits import SnapshotSplit
-from tasks.evaluation.thresholds import MEASURES, Binary
-from tasks.exporting.raw import RawSplit
+from tasks.evaluation.tasks import language_model, make_judge, multilabel, tagging
+from tasks.exporting.score import RawSplit
 from tasks.sources.features import Feature
 
 MEAN = Means(lambda values: values, mean)
@@ -164,7 +161,7 @@ def test_each_decision_is_measured_at_its_own_threshold_and_at_one_half() -> Non
         truth = random.random(200) < share
         made[name] = Binary(np.clip(0.5 * truth + random.random(200) * 0.7, 0, 1), truth)
     limits = {"rare": 0.6, "often": 0.3}
-    rows, flat = thresholds.measured(made, limits, None)
+    rows, flat = binary.measured(made, limits, None)
     for row in rows:
         each = made[row["decision"]]
         for name, limit in (("at_threshold", limits[row["decision"]]), ("at_half", 0.5)):
@@ -186,7 +183,7 @@ def test_each_decision_is_measured_at_its_own_threshold_and_at_one_half() -> Non
             assert found == pytest.approx(expected), (row["decision"], name)
     middle = np.mean([row["at_threshold"]["f1"]["value"] for row in rows])
     assert flat == {"threshold/macro_f1": pytest.approx(middle)}
-    [alone], of_one = thresholds.measured({"rare": made["rare"]}, limits, None)
+    [alone], of_one = binary.measured({"rare": made["rare"]}, limits, None)
     assert of_one["threshold/f1"] == alone["at_threshold"]["f1"]["value"]
     assert {f"threshold/{name}" for name in MEASURES} <= of_one.keys()
 
@@ -346,7 +343,7 @@ def test_the_log_probability_of_a_target_is_its_own_in_every_part(monkeypatch: p
 
 def texts() -> Any:
     """A judge of three files in four rows of three targets, of which some are not scored."""
-    judge: Any = language_model.Judge.__new__(language_model.Judge)
+    judge: Any = language_model.LanguageModelJudge.__new__(language_model.LanguageModelJudge)
     of_targets = np.array([[0, 0, 1], [1, 1, 1], [1, 2, 2], [2, -1, -1]])
     judge.scored = (of_targets >= 0) & np.array([[1, 1, 1], [1, 0, 1], [1, 1, 0], [1, 1, 1]], bool)
     judge.documents = SimpleNamespace(
@@ -385,7 +382,7 @@ def test_taggers_of_rows_of_other_lengths_have_their_own_most_wrong() -> None:
     }
     cut = [[0, 1], [1, 1, 1, 0, 1, 1], [0], [0, 0, 1]]
     split = NamedSplit("test", features, {"tokens": np.ones((4, 4), np.int32), "label": labels}, Path(), tags=cut)
-    judge: Any = tagging.Judge(split, EvaluateConfig(most_wrong=2), "cross_entropy")
+    judge: Any = tagging.TaggingJudge(split, EvaluateConfig(most_wrong=2), "cross_entropy")
     predictions = judge.predictions({"tags": tags})
     details = judge.details(predictions)
     assert details["sequences"] == [

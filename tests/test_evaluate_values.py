@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,12 +16,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tasks.config.task import TASKS
 from tasks.errors import Failed
-from tasks.evaluation import classification, language_model, multilabel, pictures, regression
+from tasks.evaluation import pictures
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.differences import tango
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import make_judge
-from tasks.evaluation.metrics import mean, ratio
+from tasks.evaluation.judging import Judge, run_model
+from tasks.evaluation.metrics import Share, mean, ratio
+from tasks.evaluation.tasks import classification, judge_of, language_model, make_judge, multilabel, regression
 
 OF_CLASSES = dict.fromkeys(("precision", "recall", "f1"), "Proportion") | {"mcc": "Score"}
 ORDER = dict.fromkeys(("average_precision", "roc_auc"), "Order")
@@ -51,13 +51,40 @@ METRICS = {
 
 @pytest.mark.parametrize("task", TASKS)
 def test_each_metric_has_the_kind_of_interval_that_fits_it(task: str) -> None:
-    metrics = import_module(f"tasks.evaluation.{task}").METRICS
+    metrics = judge_of(task).metrics
     assert {name: type(metric).__name__ for name, metric in metrics.items()} == METRICS[task]
     assert set(metrics) == set(TASKS[task].metrics)
     ends = {name: (metric.least, metric.most) for name, metric in metrics.items()}
     for name, kind in METRICS[task].items():
         high = np.inf if kind in ("Means", "WithoutInterval") else 1
         assert ends[name] == {"r2": (-np.inf, 1), "mcc": (-1, 1)}.get(name, (0, high))
+
+
+def test_another_task_is_judged_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NearestJudge(Judge):
+        """Judges whether an output is near the target."""
+
+        task = "nearest"
+        metrics = {"near": Share(lambda predictions: np.abs(predictions[:, :1]) < 1)}
+        saved = "outputs"
+
+        def __init__(self, split: Any, config: EvaluateConfig, loss: str) -> None:
+            super().__init__(split, config, loss)
+            self.examples, self.outputs = split.arrays["target"].shape
+
+        def keep(self, outputs: Any, start: int) -> Any:
+            return {"outputs": outputs}
+
+        def predictions(self, kept: Any) -> Any:
+            return kept["outputs"] - self.split.arrays["target"]
+
+    features = {"x": {"dtype": "float32", "shape": [1]}, "target": {"dtype": "float32", "shape": [1], "names": ["y"]}}
+    arrays = {"x": np.zeros((4, 1), np.float32), "target": np.arange(4.0)[:, None]}
+    split: Any = SimpleNamespace(name="test", features=features, arrays=arrays, groups=lambda: ["a", "b", "a", "b"])
+    judge = make_judge("nearest", split, EvaluateConfig(), "squared_error")
+    kept = run_model(judge, lambda batch: batch["x"] + np.float32(1.5)).kept
+    assert judge.metrics["near"](judge.predictions(kept)) == 0.5 and judge.extents(None).tolist() == [1.0] * 4
+    assert judge.units is not None and judge.units.tolist() == [0, 1, 0, 1] and judge.binary(None) == {}
 
 
 def test_a_mean_is_of_the_first_contribution_and_a_ratio_of_the_first_to_the_second() -> None:
@@ -137,7 +164,7 @@ def test_the_curves_of_two_classes_are_those_of_the_positive_one_with_the_values
     features = {"x": {"kind": "number", "shape": [1], "dtype": "float32"}, "label": {"classes": ["no", "yes"]}}
     arrays = {"x": np.zeros((200, 1), np.float32), "label": labels}
     split: Any = SimpleNamespace(name="test", features=features, arrays=arrays, keys=lambda rows: [])
-    judge = classification.Judge(split, EvaluateConfig(positive=positive), "cross_entropy")
+    judge = classification.ClassificationJudge(split, EvaluateConfig(positive=positive), "cross_entropy")
     predictions = judge.predictions({"logits": logits})
     figure, metrics = drawn(judge, predictions, monkeypatch), classification.METRICS
     value = {
@@ -278,7 +305,7 @@ def test_the_targets_of_a_text_that_are_scored_are_those_of_its_files_and_no_beg
         arrays["scored"] = np.array([[1, 0, 1, 1], [0, 0, 1, 1]])
     documents = SimpleNamespace(of_targets=of_targets, keys=["a", "b"], contents=[b"x", b"yy"])
     split: Any = SimpleNamespace(features=features, arrays=arrays, documents=lambda: documents)
-    judge = language_model.Judge(split, EvaluateConfig(), "cross_entropy")
+    judge = language_model.LanguageModelJudge(split, EvaluateConfig(), "cross_entropy")
     expected = [[False, True, True], [False, True, False]] if marked else [[True, True, False], [True, False, False]]
     assert judge.scored.tolist() == expected and judge.examples == 2 and judge.outputs == 30
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.exporting.generation import CAPACITY, Cached, capacity_for
+from tasks.exporting.predict import CAPACITY, Cached, capacity_for
 from tasks.exporting.prediction import class_of, labels_of
 from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.decoding import LOGITS, POSITION

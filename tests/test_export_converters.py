@@ -18,13 +18,13 @@ from keras import layers, ops
 
 from tasks.compression import random_inputs
 from tasks.compression.verdicts import parity
-from tasks.exporting import format_of
-from tasks.exporting.arrays import write_arrays
+from tasks.exporting import FORMATS
 from tasks.exporting.export import GOLDEN, fault_of
 from tasks.exporting.fresh_process import fresh_process
 from tasks.exporting.verify import INPUTS, OUTPUTS
 from tasks.models.features import TOKENS, Input
 from tasks.models.forward import Batch, inference_function
+from tasks.store.files import write_arrays
 
 LIMIT = 1e-4
 KERNEL = np.array([[1, 2], [2, 1], [1, 1]], np.float32)
@@ -54,9 +54,9 @@ def converted(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tu
         model = keras.Model(numbers, layers.Identity(name="logits")(changed(numbers)))
         parent, folder = root / f"{name}_parent", root / name
         folder.mkdir()
-        format_of("saved_model").write(model, None, None, parent)
-        format_of(name).write(model, None, parent, folder / format_of(name).FILE)
-        (folder / "variant.json").write_text(json.dumps({"format": name, "file": format_of(name).FILE}))
+        FORMATS["saved_model"].write(model, None, None, parent)
+        FORMATS[name].write(model, None, parent, folder / FORMATS[name].file)
+        (folder / "variant.json").write_text(json.dumps({"format": name, "file": FORMATS[name].file}))
         found[name] = model, folder
     return found
 
@@ -66,7 +66,7 @@ def test_an_operation_that_no_example_needs_is_missed_on_drawn_inputs(
     name: str, converted: dict[str, tuple[keras.Model, Path]]
 ) -> None:
     model, folder = converted[name]
-    expected, (file, _) = inference_function(model), format_of(name).load(folder / format_of(name).FILE, 1)
+    expected, file = inference_function(model), FORMATS[name](folder / FORMATS[name].file, 1)
     assert np.abs(expected(POSITIVE) - file(POSITIVE)).max() < 1e-5, "no example has it"
     against = random_inputs.difference(expected, file, random_inputs.draw([NUMBERS], POSITIVE), LIMIT)
     verdict = parity({"against_float": {"max_abs_difference": 0.0, "largest": 9.0, "drawn": against}}, LIMIT)
@@ -86,7 +86,7 @@ def test_the_fresh_process_finds_what_an_example_needs(
     inputs = {"numbers": np.concatenate([POSITIVE["numbers"], -POSITIVE["numbers"]])}
     golden = {f"{INPUTS}numbers": inputs["numbers"], OUTPUTS: inference_function(model)(inputs)}
     write_arrays(folder.parent / GOLDEN, golden)
-    with fresh_process(folder, format_of(name), tmp_path) as verify_variant:
+    with fresh_process(folder, FORMATS[name], tmp_path) as verify_variant:
         fault = fault_of(verify_variant(), LIMIT, "")
     assert str(fault).startswith("outputs differ from Keras' by at most "), fault
 
@@ -148,11 +148,11 @@ def test_augmenting_layers_are_off_in_what_is_exported(name: str, augmenting: ke
     expected = np.asarray(augmenting(images, training=False))
     assert np.abs(np.asarray(augmenting(images, training=True)) - expected).max() > 0.1
     assert np.abs(np.asarray(augmenting(images)) - expected).max() > 0.1, "Keras' default"
-    format_of("saved_model").write(augmenting, None, None, tmp_path / "saved_model")
-    file = tmp_path / format_of(name).FILE
+    FORMATS["saved_model"].write(augmenting, None, None, tmp_path / "saved_model")
+    file = tmp_path / FORMATS[name].file
     if name != "saved_model":
-        format_of(name).write(augmenting, None, tmp_path / "saved_model", file)
-    run, _ = format_of(name).load(file, 1)
+        FORMATS[name].write(augmenting, None, tmp_path / "saved_model", file)
+    run = FORMATS[name](file, 1)
     for _ in range(2):
         np.testing.assert_allclose(run({"image": images}), expected, atol=1e-5)
 

@@ -22,17 +22,18 @@ from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import variants as variants_of
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
-from tasks.config.export import ExportConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
-from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_parents
-from tasks.exporting.arrays import write_arrays
+from tasks.exporting import FORMATS, check_installed, with_parents
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import GOLDEN, build, fault_of, golden_arrays, golden_inputs
+from tasks.exporting.formats.openvino import OpenVino
 from tasks.exporting.fresh_process import fresh_process
 from tasks.models.architectures.convnet import ConvnetModel
 from tasks.models.forward import predict
 from tasks.models.keras_file import load, save
+from tasks.store.files import write_arrays
 
 pytestmark = pytest.mark.slow  # of 50 s, half are imports of six runtimes in fresh processes
 
@@ -41,15 +42,15 @@ CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
 AGAIN = """
 import shutil, sys
 from pathlib import Path
-from tasks.exporting import FORMATS, format_of
+from tasks.exporting import FORMATS
 from tasks.models.keras_file import load
 model, root, paths = load(Path(sys.argv[1])), Path(sys.argv[2]), {}
 for name in (*FORMATS, "onnx", "openvino"):  # some libraries count in the process
-    form = format_of(name)
+    form = FORMATS[name]
     shutil.rmtree(root / name, ignore_errors=True)
     (root / name).mkdir(parents=True)
-    paths[name] = root / name / form.FILE
-    form.write(model, None, paths.get(form.PARENT), paths[name])
+    paths[name] = root / name / form.file
+    form.write(model, None, paths.get(form.parent), paths[name])
 """
 """Writes every format once more, in a process that hashes texts differently."""
 
@@ -78,7 +79,7 @@ def made(
     found: dict[str, Variant] = {}
     for name in FORMATS:
         bench = workbench_at(root / name)
-        parent = found.get(format_of(name).PARENT or "")
+        parent = found.get(FORMATS[name].parent or "")
         given = (small, digits.snapshot, digits.records, report, parent, None, CONFIG, EVALUATE)
         found[name] = replace(publish(Variant, bench, variants_of.build(bench, Form(name), *given)), name=name)
     return found
@@ -185,7 +186,7 @@ def test_weights_that_are_not_the_models_are_found(
     with ExitStack() as processes:
         for name, variant in made.items():
             shutil.copytree(variant.path, tmp_path / name)
-        verify = [processes.enter_context(fresh_process(tmp_path / name, format_of(name), tmp_path)) for name in made]
+        verify = [processes.enter_context(fresh_process(tmp_path / name, FORMATS[name], tmp_path)) for name in made]
         found = {name: verify_variant() for name, verify_variant in zip(made, verify, strict=True)}
     assert found.keys() == FORMATS.keys()
     for name, each in found.items():
@@ -220,7 +221,7 @@ def test_a_model_that_cannot_be_converted_names_the_format(
     def write(*_: Any) -> None:
         raise RuntimeError("no counterpart of\n  an operation")
 
-    monkeypatch.setattr(openvino, "write", write)
+    monkeypatch.setattr(OpenVino, "write", staticmethod(write))
     given = (small, digits.snapshot, digits.records, None, made["saved_model"], None, CONFIG, EVALUATE)
     with pytest.raises(Failed, match="export.formats: openvino: no counterpart of an operation; .*leave openvino out"):
         variants_of.build(bench, Form("openvino"), *given)

@@ -16,8 +16,8 @@ from tasks.compression.methods import quantise
 from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.method import FineTune
 from tasks.compression.methods.quantise import Float16
-from tasks.exporting import format_of
-from tasks.exporting.generation import CAPACITY, Cached, with_cache
+from tasks.exporting import FORMATS
+from tasks.exporting.predict import CAPACITY, Cached, with_cache
 from tasks.exporting.verify import decoded
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.decoding import DECODE, DOCUMENTS, KEYS, LOGITS, POSITION, PREFILL, function_of
@@ -47,21 +47,21 @@ class Written:
         given = config.functions(FEATURES, self.network)
         self.paths: dict[str, Path] = {}
         for name in ("saved_model", "litert"):
-            form = format_of(name)
+            form = FORMATS[name]
             (folder / name).mkdir(parents=True)
-            self.paths[name] = folder / name / form.FILE
-            form.write(self.network, None, self.paths.get(form.PARENT or ""), self.paths[name], given)
+            self.paths[name] = folder / name / form.file
+            form.write(self.network, None, self.paths.get(form.parent or ""), self.paths[name], given)
 
     @cached_property
     def plain(self) -> Path:
         """Its LiteRT file without a cache."""
         path = self.paths["litert"].with_name("plain.tflite")
-        format_of("litert").write(self.network, None, self.paths["saved_model"], path)
+        FORMATS["litert"].write(self.network, None, self.paths["saved_model"], path)
         return path
 
     def load(self, name: str) -> Any:
-        format_of(name).check(self.paths[name])
-        return format_of(name).load(self.paths[name], 1)[0]
+        FORMATS[name].check(self.paths[name])
+        return FORMATS[name](self.paths[name], 1)
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +122,9 @@ def test_the_weights_are_in_the_files_once(written: Written) -> None:
 def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Written) -> None:
     small = written.paths["litert"].with_name("int8.tflite")
     small.write_bytes(quantise.int8(written.paths["litert"].read_bytes()))
-    format_of("litert").check(small)
-    model, interface = format_of("litert").load(small, 1)
+    FORMATS["litert"].check(small)
+    model = FORMATS["litert"](small, 1)
+    interface = model.interface
     assert {PREFILL, DECODE} <= set(interface["signatures"])
     tokens = np.random.default_rng(3).integers(0, BOS, (2, 9)).astype(np.int32)
     with_it, without = decoded(model, tokens), model({"tokens": tokens})
@@ -138,7 +139,8 @@ def test_float16_has_a_cache_as_well(written: Written) -> None:
     half = written.paths["litert"].with_name("float16.tflite")
     given = SimpleNamespace(saved_model=written.paths["saved_model"])
     half.write_bytes(Float16().write(given))  # type: ignore[arg-type]
-    model, interface = format_of("litert").load(half, 1)
+    model = FORMATS["litert"](half, 1)
+    interface = model.interface
     assert {PREFILL, DECODE} <= set(interface["signatures"])
     tokens = np.random.default_rng(3).integers(0, BOS, (2, 9)).astype(np.int32)
     expected = written.keras({"tokens": tokens})
@@ -153,7 +155,8 @@ def test_a_model_with_factors_has_a_cache_as_well(tmp_path: Path) -> None:
     network = with_weights(described.build(FEATURES, 1), weights)  # type: ignore[arg-type]
     made = Written(tmp_path, described, network)  # type: ignore[arg-type]
     tokens = np.random.default_rng(1).integers(0, BOS, (2, 9)).astype(np.int32)
-    model, interface = format_of("litert").load(made.paths["litert"], 1)
+    model = FORMATS["litert"](made.paths["litert"], 1)
+    interface = model.interface
     assert {PREFILL, DECODE} <= set(interface["signatures"])
     np.testing.assert_allclose(decoded(model, tokens), made.keras({"tokens": tokens}), atol=1e-4)
 

@@ -15,10 +15,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from tasks.errors import Failed
-from tasks.exporting import FORMATS, format_of, onnx, openvino, safetensors, stablehlo
-from tasks.exporting.graph_check import SAVER
+from tasks.exporting import FORMATS, float_model
+from tasks.exporting.checks import SAVER
 from tasks.exporting.predict import predict
-from tasks.exporting.run import float_model
 from tasks.models.architectures.mlp import MlpModel
 
 FEATURES = {
@@ -33,16 +32,16 @@ def good(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root, paths = tmp_path_factory.mktemp("good"), {}
     network = MlpModel(task="classification", units=(4,)).build(FEATURES, seed=1)
     for name in FORMATS:
-        form = format_of(name)
+        form = FORMATS[name]
         (root / name).mkdir()
-        paths[name] = root / name / form.FILE
-        form.write(network, None, paths.get(form.PARENT or ""), paths[name])
+        paths[name] = root / name / form.file
+        form.write(network, None, paths.get(form.parent or ""), paths[name])
     return paths
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_written_here_is_accepted(good: dict[str, Path], name: str) -> None:
-    format_of(name).check(good[name])
+    FORMATS[name].check(good[name])
 
 
 def read_file(tf: Any, secret: Path, target: Path) -> Any:
@@ -176,7 +175,7 @@ def test_the_savers_functions_may_not_be_called_by_others(good: dict[str, Path],
     with pytest.raises(
         Failed, match="the function __inference__traced_save_.*, which writes or reads files, is called"
     ):
-        format_of("saved_model").check(changed(good, tmp_path, call))
+        FORMATS["saved_model"].check(changed(good, tmp_path, call))
 
 
 def called_by_an_operation(meta: Any, saver: str) -> None:
@@ -253,13 +252,13 @@ def test_a_function_of_the_saver_is_refused_wherever_it_could_be_called(
         place(meta, next(name for name in names if name.startswith(function)))
 
     with pytest.raises(Failed, match=f"{function}_.* is called|the operation {function}_"):
-        format_of("saved_model").check(changed(good, tmp_path, hide))
+        FORMATS["saved_model"].check(changed(good, tmp_path, hide))
 
 
 def test_a_graph_without_objects_is_refused(good: dict[str, Path], tmp_path: Path) -> None:
     """It is one of TensorFlow 1, whose variables its own functions restore when it is loaded."""
     with pytest.raises(Failed, match="no objects"):
-        format_of("saved_model").check(changed(good, tmp_path, lambda meta: meta.ClearField("object_graph_def")))
+        FORMATS["saved_model"].check(changed(good, tmp_path, lambda meta: meta.ClearField("object_graph_def")))
 
 
 def test_another_graph_beside_the_first_is_refused(good: dict[str, Path], tmp_path: Path) -> None:
@@ -272,7 +271,7 @@ def test_another_graph_beside_the_first_is_refused(good: dict[str, Path], tmp_pa
         del proto.meta_graphs[count:]
         (path / "saved_model.pb").write_bytes(proto.SerializeToString())
         with pytest.raises(Failed, match=f"{count} graphs"):
-            format_of("saved_model").check(path)
+            FORMATS["saved_model"].check(path)
 
 
 @pytest.mark.parametrize("operation", sorted(SAVER))
@@ -288,11 +287,11 @@ def test_an_operation_of_the_saver_is_in_its_functions_alone(
 
     for place in (top, inner):
         with pytest.raises(Failed, match=rf"the operation {operation} \(more"):
-            format_of("saved_model").check(changed(good, tmp_path / place.__name__, place))
+            FORMATS["saved_model"].check(changed(good, tmp_path / place.__name__, place))
 
 
 def test_assets_other_files_and_links_are_refused(good: dict[str, Path], tmp_path: Path) -> None:
-    check = format_of("saved_model").check
+    check = FORMATS["saved_model"].check
 
     def asset(meta: Any) -> None:
         meta.asset_file_def.add(filename="../../secret").tensor_info.name = "asset:0"
@@ -444,27 +443,27 @@ def test_onnx_weights_outside_of_the_file_and_operators_of_others_are_refused(
     weight.external_data.add(key="location", value="../../../etc/passwd")
     (tmp_path / "external.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(Failed, match=r"is in another file, \.\./\.\./\.\./etc/passwd; weights are in the file itself"):
-        onnx.check(tmp_path / "external.onnx")
+        FORMATS["onnx"].check(tmp_path / "external.onnx")
     model = library.load(good["onnx"])
     model.graph.node[0].domain = "ai.somebody"
     (tmp_path / "domain.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(Failed, match=r"operators of ai\.somebody"):
-        onnx.check(tmp_path / "domain.onnx")
+        FORMATS["onnx"].check(tmp_path / "domain.onnx")
     (tmp_path / "no.onnx").write_bytes(b"\xffnot one")
     with pytest.raises(Failed, match="it is a file of ONNX"):
-        onnx.check(tmp_path / "no.onnx")
+        FORMATS["onnx"].check(tmp_path / "no.onnx")
 
 
 def test_openvinos_folder_has_two_files_and_no_definitions(good: dict[str, Path], tmp_path: Path) -> None:
     more = Path(shutil.copytree(good["openvino"], tmp_path / "more"))
     (more / "extension.so").write_bytes(b"")
     with pytest.raises(Failed, match=r"extension\.so, model\.bin, model\.xml; it holds the files"):
-        openvino.check(more)
+        FORMATS["openvino"].check(more)
     defined = Path(shutil.copytree(good["openvino"], tmp_path / "defined"))
     text = (defined / "model.xml").read_text()
     (defined / "model.xml").write_text(text.replace("<net", '<!DOCTYPE net [<!ENTITY a "b">]><net', 1))
     with pytest.raises(Failed, match="<!DOCTYPE; a graph has no definitions of its own"):
-        openvino.check(defined)
+        FORMATS["openvino"].check(defined)
     linked = Path(shutil.copytree(good["openvino"], tmp_path / "linked"))
     (linked / "model.bin").rename(tmp_path / "elsewhere")
     (linked / "model.bin").symlink_to(tmp_path / "elsewhere")
@@ -473,7 +472,7 @@ def test_openvinos_folder_has_two_files_and_no_definitions(good: dict[str, Path]
     (folder / "model.bin").mkdir()
     for wrong in (linked, folder):
         with pytest.raises(Failed, match=r"model\.bin, model\.xml; it holds the files"):
-            openvino.check(wrong)
+            FORMATS["openvino"].check(wrong)
 
 
 def test_a_safetensors_header_that_describes_more_than_follows_is_refused(
@@ -481,7 +480,7 @@ def test_a_safetensors_header_that_describes_more_than_follows_is_refused(
 ) -> None:
     (tmp_path / "short").write_bytes(good["safetensors"].read_bytes()[:-4])
     with pytest.raises(Failed, match="its header describes what follows"):
-        safetensors.check(tmp_path / "short")
+        FORMATS["safetensors"].check(tmp_path / "short")
 
 
 def test_stablehlo_that_calls_what_the_process_has_is_refused(tmp_path: Path) -> None:
@@ -498,7 +497,7 @@ def test_stablehlo_that_calls_what_the_process_has_is_refused(tmp_path: Path) ->
     made = export.export(jax.jit(call), platforms=("cpu",), disabled_checks=unchecked)(numbers)
     (tmp_path / "model.stablehlo").write_bytes(made.serialize())
     with pytest.raises(Failed, match="a call of somebodys; operations are those of StableHLO"):
-        stablehlo.check(tmp_path / "model.stablehlo")
+        FORMATS["stablehlo"].check(tmp_path / "model.stablehlo")
     (tmp_path / "no").write_bytes(b"not one")
     with pytest.raises(Failed, match="it is an exported function of JAX"):
-        stablehlo.check(tmp_path / "no")
+        FORMATS["stablehlo"].check(tmp_path / "no")

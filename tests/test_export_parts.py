@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,27 +17,20 @@ import pytest
 
 from tasks.artifacts import Variant
 from tasks.errors import Failed, Refused
-from tasks.exporting import (
-    FORMATS,
-    check_installed,
-    format_of,
-    latency,
-    raw_rows,
-    safetensors,
-    saved_model,
-    with_parents,
-)
-from tasks.exporting import onnx as of_onnx
+from tasks.exporting import FORMATS, check_installed, latency, raw_rows, with_parents
 from tasks.exporting.export import fault_of, in_order, keep_verified
+from tasks.exporting.formats import onnx as of_onnx
+from tasks.exporting.formats import safetensors, saved_model
 from tasks.exporting.fresh_process import Verified, fresh_process
-from tasks.exporting.generation import Cached
 from tasks.exporting.latency import Energy
+from tasks.exporting.predict import Cached
 from tasks.exporting.prediction import class_of, predictions
 from tasks.exporting.preprocess import arguments_of, read_transform
 from tasks.exporting.raw_rows import Answers, is_table, rows_of
 from tasks.exporting.verify import compared, decisions, decoded, own_outputs, shapes, shortened, unequal
 from tasks.models.decoding import DECODE, LOGITS, PREFILL
 from tasks.models.features import TOKENS
+from tests.support.homes import ROOT
 
 
 def test_answers_are_compared_in_batches_of_all_three_and_one_and_at_other_lengths() -> None:
@@ -129,10 +125,10 @@ def test_a_format_asks_for_each_package_of_its_own_and_of_what_it_is_made_from(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed: dict[str, str | None] = {}  # the extra of a package
-    for form in map(format_of, with_parents(name)):
-        needed = {**dict.fromkeys(form.LIBRARIES, form.EXTRA), **needed}
-    assert set(format_of(name).LIBRARIES) <= set(needed)
-    all_packages = {package for each in FORMATS for package in format_of(each).LIBRARIES}
+    for form in map(FORMATS.__getitem__, with_parents(name)):
+        needed = {**dict.fromkeys(form.libraries, form.extra), **needed}
+    assert set(FORMATS[name].libraries) <= set(needed)
+    all_packages = {package for form in FORMATS.values() for package in form.libraries}
     for missing in all_packages:
 
         def version(package: str, missing: str = missing) -> str:
@@ -175,8 +171,7 @@ def test_a_process_that_was_killed_says_nothing_of_the_variant(
     (tmp_path / "verify.py").write_text(script)
     monkeypatch.setattr(module, "verify", SimpleNamespace(__file__=str(tmp_path / "verify.py")))
     monkeypatch.setattr(module, "TIMEOUT", 1.0 if "sleep" in script else 30.0)
-    form: Any = SimpleNamespace(__file__=str(tmp_path / "format.py"))
-    with fresh_process(tmp_path / "int8", form, tmp_path) as verify_variant:
+    with fresh_process(tmp_path / "int8", FORMATS["litert"], tmp_path) as verify_variant:
         if error is not None:
             with pytest.raises(Failed, match=error):
                 verify_variant()
@@ -435,11 +430,11 @@ def test_a_safetensors_file_is_the_same_whatever_the_order_of_its_header(tmp_pat
     assert first == second and (len(first) - 8) % 8 == 0 and first.endswith(b"\0" * 8)
     path = tmp_path / "model.safetensors"
     path.write_bytes(first)
-    safetensors.check(path)
+    safetensors.Safetensors.check(path)
     for broken in (first[:-4], first[:20], safetensors.canonical(file_of({"__metadata__": {}, **rows}))):
         path.write_bytes(broken)
         with pytest.raises(Failed, match="use an export from a source that you trust"):
-            safetensors.check(path)
+            safetensors.Safetensors.check(path)
 
 
 def test_rows_are_read_in_batches_and_a_field_that_some_lack_is_missing(
@@ -516,3 +511,91 @@ def test_an_export_says_its_task_and_what_was_fitted(tmp_path: Path) -> None:
     (folder / "transform.json").write_text("{torn")
     with pytest.raises(Failed, match="not JSON"):
         read_transform(tmp_path)
+
+
+TOY = '''
+"""A format of a test: a function of the inputs' sums, as text."""
+
+from __future__ import annotations
+
+from .format import Format
+
+
+class Toy(Format):
+    kind = "toy"
+    about = "text"
+    file = "model.txt"
+    extra = "toys"
+    libraries = ("numpy",)
+    packages = ("numpy",)
+    runtimes = ("json",)
+    code = "predict = None"
+
+    @staticmethod
+    def write(model, preprocess, parent, target, functions=()):
+        target.write_text(str(model))
+
+    @staticmethod
+    def check(path):
+        float(path.read_text())
+
+    def __init__(self, path, threads):
+        self.factor = float(path.read_text())
+
+    @property
+    def interface(self):
+        return {"signatures": ["call"]}
+
+    def __call__(self, batch):
+        return self.factor * batch["x"]
+'''
+
+WITH_TOY = """
+import json, sys
+from pathlib import Path
+from pydantic import ValidationError
+from tasks.config.compose import Config
+from tasks.config.reference import page
+
+heavy = sorted({"tensorflow", "keras"} & sys.modules.keys())
+import numpy as np
+from tasks.exporting import FORMATS, open_variant
+from tasks.exporting.export import in_order
+from tasks.exporting.fresh_process import fresh_process
+from tasks.artifacts import Variant
+
+try:
+    Config.model_validate({"name": "a", "export": {"formats": ["no"]}})
+except ValidationError as error:
+    refused = str(error)
+root = Path(sys.argv[1]) / "export"
+(root / "toy").mkdir(parents=True)
+FORMATS["toy"].write(3, None, None, root / "toy/model.txt")
+(root / "toy/variant.json").write_text(json.dumps({"format": "toy", "file": "model.txt"}))
+x = np.arange(8, dtype="f4").reshape(4, 2)
+np.savez(root / "golden.npz", **{"inputs/x": x, "outputs": 3 * x})
+with fresh_process(root / "toy", FORMATS["toy"], root) as verify:
+    found = verify()
+ordered = in_order([Variant(name, Path(), name) for name in ("int8", "toy", "keras")])
+print(json.dumps({
+    "schema": "toy" in json.dumps(Config.model_json_schema()["$defs"]["ExportConfig"]["properties"]["formats"]),
+    "page": [line for line in page().splitlines() if "`toy` (text)" in line and "`toys`" in line],
+    "refused": "'toy'" in refused, "heavy": heavy, "order": [each.name for each in ordered],
+    "run": open_variant(root / "toy", "toy")({"x": x}).tolist() == (3 * x).tolist(),
+    "fault": found.fault, "difference": found.figures["max_abs_difference"],
+}))
+"""
+
+
+def test_another_format_is_one_class_and_no_other_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tasks", tmp_path / "tasks", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tasks/exporting/formats/toy.py").write_text(TOY)
+    command = [sys.executable, "-c", WITH_TOY, str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["schema"] and len(found["page"]) == 1 and found["refused"] and found["heavy"] == []
+    assert found["order"] == ["keras", "toy", "int8"] and found["run"]
+    assert (found["fault"], found["difference"]) == (None, 0.0)

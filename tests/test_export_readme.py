@@ -23,8 +23,7 @@ from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.task import TARGET, TASKS
-from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
-from tasks.exporting.arrays import write_arrays
+from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, readme
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import TASK, codec, in_graph, read_transform
@@ -36,7 +35,7 @@ from tasks.models.keras_file import save
 from tasks.records import conversion
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
-from tasks.store.files import pretty
+from tasks.store.files import pretty, write_arrays
 from tests.support.pasted import pasted
 
 CLASSES, LABELS, NUMBERS = ("cat", "dog", "owl"), ("spots", "stripes"), ("age", "weight")
@@ -159,13 +158,13 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
     measured = {"metrics": {metric: {"value": 0.5, "low": 0.4, "high": 0.6}}}
     variants, verified = [], {}
     for name in (SAVED_MODEL, LITERT):
-        form = format_of(name)
-        parent = export / SAVED_MODEL / format_of(SAVED_MODEL).FILE if form.PARENT else None
+        form = FORMATS[name]
+        parent = export / SAVED_MODEL / FORMATS[SAVED_MODEL].file if form.parent else None
         (export / name).mkdir()
         others = config.functions(snapshot.manifest["features"], network) if kind == "tokens" else []
-        form.write(network, in_graph(snapshot.path), parent, export / name / form.FILE, others)
+        form.write(network, in_graph(snapshot.path), parent, export / name / form.file, others)
         verified[name] = {"max_abs_difference": 1e-6, "signatures": [each.name for each in others]}
-        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "tolerance": 1e-4}
+        described = {"name": name, "format": name, "file": form.file, "bytes": 1, "tolerance": 1e-4}
         variants.append({**described, "against_float": {"metric": metric}, "quality": measured})
     text = readme.write(
         variants,

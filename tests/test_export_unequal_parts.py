@@ -17,15 +17,16 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.metrics import Means, mean, root
 from tasks.exporting import EVIDENCE, LITERT, export, latency, predict, score
 from tasks.exporting import fresh_process as fresh
-from tasks.exporting.answers import decision_fields
-from tasks.exporting.arrays import write_arrays
-from tasks.exporting.generation import CAPACITY, Cached, capacity_for, padded
-from tasks.exporting.litert_check import BITS
+from tasks.exporting.checks import BITS
+from tasks.exporting.formats.litert import LiteRT
+from tasks.exporting.predict import CAPACITY, Cached, capacity_for, padded
 from tasks.exporting.prediction import class_of, labels_of, predictions
+from tasks.exporting.readme_parts import decision_fields
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS
 from tasks.models.forward import Batch
 from tasks.sources.features import Feature
+from tasks.store.files import write_arrays
 
 
 class Asked(list[Any]):
@@ -109,9 +110,8 @@ def test_each_signal_of_the_host_says_nothing_of_a_variant(
     script = f"import os, signal; signal.signal({int(number)}, signal.SIG_DFL) if {int(number)} != 9 else 0"
     (tmp_path / "verify.py").write_text(f"{script}; os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(fresh, "verify", SimpleNamespace(__file__=str(tmp_path / "verify.py")))
-    form: Any = SimpleNamespace(__file__=str(tmp_path / "format.py"))
     ended = pytest.raises(Failed, match=f"was ended by {signal.Signals(number).name}")
-    with fresh.fresh_process(tmp_path / "int8", form, tmp_path) as verify_variant, ended:
+    with fresh.fresh_process(tmp_path / "int8", LiteRT, tmp_path) as verify_variant, ended:
         verify_variant()
 
 

@@ -22,8 +22,9 @@ from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
-from tasks.exporting import litert, verify
+from tasks.exporting import verify
 from tasks.exporting.export import fault_of, keep_verified
+from tasks.exporting.formats import litert
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
@@ -34,11 +35,11 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
-from tests.support import toy_format
 from tests.support.chain import CHAIN, chain
 from tests.support.fresh import Fresh
 from tests.support.pasted import pasted
 from tests.support.registries import RegistryHome
+from tests.support.toy_format import ToyFormat
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(export, be
 
 
 def test_a_process_that_can_import_us_proves_nothing(export):
-    command = [sys.executable, verify.__file__, str(export / "litert"), litert.__file__, "--"]
+    command = [sys.executable, verify.__file__, "verify", litert.__file__, "LiteRT", str(export / "litert"), "--"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "this process proves nothing" in done.stderr
 
@@ -123,7 +124,7 @@ def test_the_fresh_process_waits_for_the_export_replays_raw_columns_and_has_one_
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "of the shell")
     numbers = np.ones((4, 2), np.float32)
-    with fresh_process(tmp_path / "export" / "toy", toy_format, tmp_path) as verify_variant:
+    with fresh_process(tmp_path / "export" / "toy", ToyFormat, tmp_path) as verify_variant:
         time.sleep(1.0)  # it has done its imports, and would miss the files if it did not wait
         (tmp_path / "export" / "toy").mkdir(parents=True)
         golden = {"inputs/numbers": numbers, "raw/numbers": np.nextafter(numbers, np.float32(2))}

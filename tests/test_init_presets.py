@@ -255,14 +255,14 @@ def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
 def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], tmp_path: Path, tf: object) -> None:
     """By the model's size alone; zeros, which are stored once, are replaced, as training does."""
     from tasks.compression.methods import quantise
-    from tasks.exporting import litert, saved_model
+    from tasks.exporting import FORMATS
 
     config = TransformerModel(**{name: sizes[name] for name in ("width", "layers", "heads", "hidden")})
     model = config.build({"tokens": {"vocabulary": sizes["vocabulary"]}}, seed=1)
     random = np.random.default_rng(0)
     model.set_weights([random.normal(size=weight.shape) for weight in model.get_weights()])
-    saved_model.write(model, None, None, tmp_path / "saved_model")
-    litert.write(model, None, tmp_path / "saved_model", tmp_path / "float.tflite")
+    FORMATS["saved_model"].write(model, None, None, tmp_path / "saved_model")
+    FORMATS["litert"].write(model, None, tmp_path / "saved_model", tmp_path / "float.tflite")
     content = (tmp_path / "float.tflite").read_bytes()
     assert len(quantise.int8(content)) / len(content) < Int8Dynamic.size_ratio - 0.005
 

@@ -21,7 +21,6 @@ from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.own_files import source_files
 from tasks.models import keras_file
 from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
@@ -273,7 +272,7 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
         function = Function(function="nets:make", folder=str(tmp_path))
         doors = {
             "loss/": identities.model(tiny, MODEL, loss, 5).inputs(Model)["sources"],
-            "metrics/": source_files(EvaluateConfig(own_metrics={"m": "nets:make"}, folder=str(tmp_path))),
+            "metrics/": EvaluateConfig(own_metrics={"m": "nets:make"}, folder=str(tmp_path)).source_files(),
             "functions/": own_files(TableSnapshot(transforms={"a": function})),
             "": open_source(
                 PythonSource(function="nets:make", folder=str(tmp_path), columns={"a": "number"})  # type: ignore[arg-type]

@@ -28,8 +28,10 @@ from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.evaluation.intervals import ONE_SIDED
 from tasks.evaluation.metrics import Means, mean
-from tasks.exporting import FORMATS, format_of, litert, saved_model, stablehlo
-from tasks.exporting.litert import LiteRT
+from tasks.exporting import FORMATS, verify
+from tasks.exporting.formats import stablehlo
+from tasks.exporting.formats.litert import LiteRT
+from tasks.exporting.formats.saved_model import SavedModel
 from tasks.models import forward, keras_file
 from tasks.models.architectures.convnet import Convnet1dModel, ResNetModel
 from tasks.models.architectures.dlrm import DlrmModel
@@ -170,8 +172,8 @@ def test_a_kind_learns_is_exported_and_quantised_within_the_gates(
     model, compressing = keras_file.load(model_bench.staging.root), CompressConfig()
     folder, file, small = tmp_path / "saved_model", tmp_path / "model.tflite", tmp_path / "int8.tflite"
     folder.mkdir()
-    saved_model.write(model, None, None, folder)
-    litert.write(model, None, folder, file)
+    SavedModel.write(model, None, None, folder)
+    LiteRT.write(model, None, folder, file)
     small.write_bytes(quantise.int8(file.read_bytes()))
     given, one = inputs(features, ROWS_JUDGED), inputs(features, 1)
     if "tokens" in one:
@@ -202,20 +204,20 @@ def test_a_kind_answers_alike_in_every_format(kind: str, tmp_path: Path) -> None
     model_config, features = KINDS[kind]
     model, given, paths = model_config.build(features, seed=1), inputs(features, 5), dict[str, Path]()
     for name in FORMATS.keys() - {"litert", "stablehlo"}:
-        form = format_of(name)
+        form = FORMATS[name]
         (tmp_path / name).mkdir()
-        paths[name] = tmp_path / name / form.FILE
+        paths[name] = tmp_path / name / form.file
     for name in (name for name in FORMATS if name in paths):
-        form = format_of(name)
-        form.write(model, None, paths.get(form.PARENT or ""), paths[name])
-        assert close(form.load(paths[name], 1)[0], model, given), name
+        form = FORMATS[name]
+        form.write(model, None, paths.get(form.parent or ""), paths[name])
+        assert close(form(paths[name], 1), model, given), name
 
 
 CONVERT = """
 import pathlib, runpy, sys
-convert = runpy.run_path(sys.argv[1], run_name="stablehlo")["convert"]
-for folder in map(pathlib.Path, sys.argv[2:]):
-    convert(folder / "model.keras", folder / "model.stablehlo")
+form = runpy.run_path(sys.argv[1])["load_format"](sys.argv[2], "StableHlo")
+for folder in map(pathlib.Path, sys.argv[3:]):
+    form.convert(folder / "model.keras", folder / "model.stablehlo")
 """
 
 
@@ -225,12 +227,14 @@ def test_every_kind_answers_alike_in_stablehlo(tmp_path: Path) -> None:
     models = {kind: built(kind, 1) for kind in KINDS}
     for kind, model in models.items():
         (tmp_path / kind).mkdir()
-        format_of("keras").write(model, None, None, tmp_path / kind / "model.keras")
+        FORMATS["keras"].write(model, None, None, tmp_path / kind / "model.keras")
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     folders = [str(tmp_path / kind) for kind in KINDS]
-    subprocess.run([sys.executable, "-c", CONVERT, stablehlo.__file__, *folders], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-c", CONVERT, verify.__file__, stablehlo.__file__, *folders], env=environment, check=True
+    )
     for kind, model in models.items():
-        run, _ = stablehlo.load(tmp_path / kind / "model.stablehlo", 1)
+        run = stablehlo.StableHlo(tmp_path / kind / "model.stablehlo", 1)
         assert close(run, model, inputs(KINDS[kind][1], 5)), kind
 
 

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import pytest
 
-from tasks.exporting import keras as keras_format
-from tasks.exporting import safetensors
+from tasks.exporting.formats import keras as keras_format
+from tasks.exporting.formats.safetensors import Safetensors
 from tasks.models import keras_file
 
 
@@ -29,8 +29,8 @@ def model() -> keras.Model:
 
 def test_it_is_exported_as_safetensors(model: keras.Model, tmp_path: Path) -> None:
     model.save(tmp_path / "model.keras")
-    safetensors.write(model, None, tmp_path / "model.keras", tmp_path / safetensors.FILE)
-    loaded, _ = safetensors.load(tmp_path / safetensors.FILE, 1)
+    Safetensors.write(model, None, tmp_path / "model.keras", tmp_path / Safetensors.file)
+    loaded = Safetensors(tmp_path / Safetensors.file, 1)
     inputs = np.array([[1.0, 2.0, 3.0]], np.float32)
     np.testing.assert_array_equal(np.asarray(loaded.model(inputs)), np.asarray(model(inputs)))
 

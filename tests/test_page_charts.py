@@ -9,7 +9,8 @@ import pytest
 
 from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import PRUNED, Table, Trial
-from tasks.view import curves, data, variants
+from tasks.view import curves, variants
+from tasks.view import sections as data
 from tasks.view import trials as trials_page
 from tests.support.stand_ins import trial
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.task import TASKS
-from tasks.view import comparison, data, evaluation, examples, judgement, run_page, sections, summary
+from tasks.view import comparison, evaluation, examples, judgement, run_page, sections, summary
 from tasks.view import seeds as seeds_on_page
 from tasks.view import summary as description
 from tasks.view import variants as variants_page
@@ -56,37 +56,37 @@ def test_a_sound_is_shown_with_time_to_the_right_and_high_bands_above() -> None:
     ],
 )
 def test_a_share_of_missing_values_is_said_where_there_are_some(statistics: dict[str, Any], said: str) -> None:
-    assert data._missing(statistics) == said
+    assert sections._missing(statistics) == said
 
 
 def test_a_column_is_described_by_its_middle_or_its_first_values() -> None:
-    assert data._middle({"quantiles": {"train": [0, 1, 2.5, 3.25, 4.125, 9, 10]}}) == "3.25 (2.5 to 4.125)"
+    assert sections._middle({"quantiles": {"train": [0, 1, 2.5, 3.25, 4.125, 9, 10]}}) == "3.25 (2.5 to 4.125)"
     for values, said in ((["a", "b", "c"], "a, b, c"), (["a", "b", "c", "d"], "a, b, c, …"), ([], "")):
-        assert data._middle({"histogram": {"values": values}}) == said
+        assert sections._middle({"histogram": {"values": values}}) == said
 
 
 def test_three_shapes_of_images_are_named_and_the_others_counted() -> None:
-    assert data._shapes({"8x9x1": 2, "7x7x3": 1, "1x2x3": 1}) == "8 x 9 x 1, 7 x 7 x 3, 1 x 2 x 3"
-    assert data._shapes(dict.fromkeys(("1x1x1", "2x2x1", "3x3x1", "4x4x1", "5x5x1"), 1)).endswith(" and 2 more")
+    assert sections._shapes({"8x9x1": 2, "7x7x3": 1, "1x2x3": 1}) == "8 x 9 x 1, 7 x 7 x 3, 1 x 2 x 3"
+    assert sections._shapes(dict.fromkeys(("1x1x1", "2x2x1", "3x3x1", "4x4x1", "5x5x1"), 1)).endswith(" and 2 more")
 
 
 def test_figures_of_columns_are_said_for_each_split_that_has_them() -> None:
     image = {"shapes": {"8x8x1": 9}, "pixels": {"1": {"mean": [12.34], "std": [5.0]}}}
-    assert data._figures([image, {"shapes": {}}]) == [
+    assert sections._figures([image, {"shapes": {}}]) == [
         ("shapes", ["8 x 8 x 1", ""]),
         ("pixels, 1 channel", ["12.3 ± 5.0", ""]),
     ]
-    assert data._figures([{}, image])[0] == ("shapes", ["", "8 x 8 x 1"])
-    assert data._figures([{"pixels": {"3": {"mean": [1, 2], "std": [3, 4]}}, "shapes": {}}])[1] == (
+    assert sections._figures([{}, image])[0] == ("shapes", ["", "8 x 8 x 1"])
+    assert sections._figures([{"pixels": {"3": {"mean": [1, 2], "std": [3, 4]}}, "shapes": {}}])[1] == (
         "pixels, 3 channels",
         ["1.0, 2.0 ± 3.0, 4.0"],
     )
     numbers = [{"mean": 1.5, "std": 0.25, "min": -1, "max": 12345}, {}]
-    assert data._figures(numbers) == [
+    assert sections._figures(numbers) == [
         ("mean ± standard deviation", ["1.5 ± 0.25", ""]),
         ("range", ["-1 to 1.234e+04", ""]),
     ]
-    assert data._figures([{"bytes": {"mean": 1234.5, "min": 7, "max": 9999}}, {"bytes": {}}]) == [
+    assert sections._figures([{"bytes": {"mean": 1234.5, "min": 7, "max": 9999}}, {"bytes": {}}]) == [
         ("bytes, mean (range)", ["1,234 (7 to 9,999)", ""])
     ]
 
@@ -335,10 +335,10 @@ def test_splits_are_shown_in_the_order_of_a_training_and_further_ones_behind_the
     counts = {"later": 4, "test": 3, "train": 1, "validation": 2}
     statistics = {"splits": {name: {"label": {"classes": {"a": count}}} for name, count in counts.items()}}
     records = SimpleNamespace(manifest={"statistics": statistics, "counts": counts, "features": {}})
-    made = data.data(facts(one=lambda kind: records))
+    made = sections.data(facts(one=lambda kind: records))
     assert list(made["splits"].items()) == [("train", 1), ("validation", 2), ("test", 3), ("later", 4)]
     assert made["total"] == 10 and [count for count, _ in made["balance"][0]["rows"][0]["counts"]] == [1, 2, 3, 4]
-    assert data.data(facts()) == {}
+    assert sections.data(facts()) == {}
 
 
 def test_the_first_lines_of_a_text_are_shown_as_wide_as_there_is_room() -> None:

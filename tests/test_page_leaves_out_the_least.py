@@ -12,8 +12,9 @@ import pytest
 
 from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, PRUNED, Table, Trial
-from tasks.view import comparison, data, examples, judgement, summary, trials
+from tasks.view import comparison, examples, judgement, summary, trials
 from tasks.view import examples as samples
+from tasks.view import sections as data
 
 
 def facts_of(test: dict[str, Any]) -> Any:

@@ -15,9 +15,9 @@ from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tasks.view import curves, judgement, results, trials, variants, words
 from tasks.view.comparison import Comparison, some
-from tasks.view.data import histogram
 from tasks.view.numbers import change, figure, kilobytes, seconds
 from tasks.view.results import Row
+from tasks.view.sections import histogram
 from tasks.view.terminal import figures_in_words
 from tasks.view.variants import _slices, _took
 from tasks.view.variants import row as variant_row

@@ -21,7 +21,8 @@ from tasks.config.fine_tune import ChampionInit
 from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
 from tasks.runs.home import Home
-from tasks.view import curves, data, evaluation, judgement, results
+from tasks.view import curves, evaluation, judgement, results
+from tasks.view import sections as data
 from tasks.view.comparison import Comparison, _environment
 from tasks.view.facts import Facts
 from tests.support.stand_ins import contributions

@@ -14,9 +14,9 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.search import space
 from tasks.config.compose import load
-from tasks.config.export import ExportConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
+from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import Work
 from tasks.runner import identities
 from tasks.runner.attempt import Attempt, current, threads_of_trials

@@ -19,7 +19,6 @@ from tasks import train as verbs
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config, load
-from tasks.config.export import ExportConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
@@ -27,10 +26,11 @@ from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import AbsoluteGate
 from tasks.evaluation.intervals import Interval, Value
-from tasks.evaluation.language_model import Judge as LanguageModelJudge
 from tasks.evaluation.paired import Change
+from tasks.evaluation.tasks.language_model import LanguageModelJudge
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
+from tasks.exporting.config import ExportConfig
 from tasks.records.assignment import Assignment
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
@@ -427,7 +427,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
 
 
 def test_a_sample_of_a_language_model_is_as_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.evaluation import language_model
+    from tasks.evaluation.tasks import language_model
 
     sample = Calls("text")
     monkeypatch.setattr(language_model, "sample", sample)

@@ -22,8 +22,8 @@ from tasks.config.snapshot import TokensSnapshot
 from tasks.config.sources import JsonlSource, TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import make_judge
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.feed import needs, open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
 from tasks.models.architectures.transformer import TransformerModel

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.compression import VARIANT_LIBRARIES
 from tasks.compression.methods.method import Chain, FileMethod
-from tasks.exporting import FORMATS, LITERT, format_of
+from tasks.exporting import FORMATS, LITERT
 
 NONE = Chain()
 
@@ -37,7 +37,7 @@ class Form:
 
         Of a model that methods have changed there is one float form, in LiteRT.
         """
-        made_from = format_of(self.format).PARENT if self.on_file is None else self.on_file.made_from
+        made_from = FORMATS[self.format].parent if self.on_file is None else self.on_file.made_from
         if self.methods.on_model:
             return compressed(self.methods.on_model) if self.on_file is not None and made_from == LITERT else None
         return None if made_from is None else Form(made_from)
@@ -59,4 +59,4 @@ def format_name(variant: str) -> str:
 
 def libraries_of(variant: str) -> tuple[str, ...]:
     """Return the packages whose versions decide a variant's bytes and answers, by its name."""
-    return (*VARIANT_LIBRARIES, *format_of(format_name(variant)).LIBRARIES)
+    return (*VARIANT_LIBRARIES, *FORMATS[format_name(variant)].libraries)

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from tasks.artifacts import Records, Snapshot
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Judge, Kept, compare, contributions_of, limit, make_judge, metric_of, run_model
+from tasks.evaluation.judging import Judge, Kept, compare, contributions_of, limit, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.exporting import LITERT, SAVED_MODEL
-from tasks.exporting.litert import LiteRT
+from tasks.exporting.formats.litert import LiteRT
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, Arrays, input_arrays
 from tasks.models.forward import Call

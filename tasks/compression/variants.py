@@ -19,18 +19,17 @@ from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import ModelOutputs, Probe, compare, contributions_of, make_judge, names_of, run_model
+from tasks.evaluation.judging import ModelOutputs, Probe, compare, contributions_of, names_of, run_model
 from tasks.evaluation.report import read_kept
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.units import UNITS, Floats, Units
-from tasks.exporting import EVIDENCE, format_of
-from tasks.exporting.arrays import write_arrays
+from tasks.exporting import EVIDENCE, FORMATS, open_variant
 from tasks.exporting.preprocess import in_graph
-from tasks.exporting.run import open_variant
 from tasks.models.features import model_inputs
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, functions_of, load
-from tasks.store.files import pretty
+from tasks.store.files import pretty, write_arrays
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -76,7 +75,7 @@ def build(
     forms = FloatForms(bench, model, snapshot, parent)
     architecture_json = architecture(model.path)
     task, loss = architecture_json["model"]["task"], architecture_json["loss"]
-    file = format_of(form.format).FILE
+    file = FORMATS[form.format].file
     scratch = bench.staging.scratch(form.name)
     if (method := form.on_file) is None:
         forms.write(form.format, scratch)
@@ -188,7 +187,7 @@ class FloatForms:
         self._paths: dict[str, Path] = {}
         if parent is not None:
             name = parent.manifest["statistics"]["format"]
-            self._paths[name] = parent.path / format_of(name).FILE
+            self._paths[name] = parent.path / FORMATS[name].file
 
     @cached_property
     def network(self) -> Any:
@@ -203,18 +202,18 @@ class FloatForms:
 
     def write(self, name: str, folder: Path) -> Path:
         """Write the model in a format into a folder; return the path there."""
-        form = format_of(name)
-        parent = None if form.PARENT is None else self.path(form.PARENT)
+        form = FORMATS[name]
+        parent = None if form.parent is None else self.path(form.parent)
         try:
             others = functions_of(self._model.path, self.network)
-            form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.FILE, others)
+            form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.file, others)
         except Exception as error:  # each library's converter has its own
             if of_the_machine(error) is not None:
                 raise
             saw = f"{name}: {' '.join(str(error).split())[:500]}"
             rule = "a listed format is one that the model can be converted to"
             raise Failed("export.formats", saw, rule, f"leave {name} out") from error
-        return folder / form.FILE
+        return folder / form.file
 
 
 def gzip_bytes(path: Path) -> int:

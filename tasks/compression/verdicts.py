@@ -19,11 +19,12 @@ from tasks.compression.methods.method import Method
 from tasks.evaluation import gates
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import Ratio, Verdict
-from tasks.evaluation.gating import Subject, metrics_of
+from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference, interval_of
 from tasks.evaluation.multiple_testing import Test, decide
 from tasks.evaluation.own_metrics import MEAN
 from tasks.evaluation.report import read_slices
+from tasks.evaluation.tasks import judge_of
 from tasks.evaluation.units import UNITS, Floats, at
 from tasks.exporting import EVIDENCE, LITERT
 from tasks.runs.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
@@ -140,7 +141,7 @@ def subject_of(
 def by_slice(subject: Subject, masks: Mapping[str, npt.NDArray[np.bool_]]) -> list[dict[str, Any]]:
     """Return the primary metric on slices, and what was lost against float (`loss`), each with its interval."""
     name, higher_is_better = subject.primary
-    metric, sign = metrics_of(subject.task).get(name, MEAN), 1 if higher_is_better else -1
+    metric, sign = judge_of(subject.task).metrics.get(name, MEAN), 1 if higher_is_better else -1
     before, after = subject.reference[name], subject.own[name]
     rows = []
     for where, mask in masks.items():

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, Strict, String
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-Family = TypeVar("Family", bound="Section")
+Family = TypeVar("Family")
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A name that is used for files and folders."""
@@ -81,13 +81,14 @@ class Section(BaseModel):
 
 @cache
 def descriptions(section: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of a section's fields, by field.
+    """Return the docstrings of a section's fields, by field; of one that has a description of its own this.
 
     They are read when a schema or a page is made. pydantic's own `use_attribute_docstrings` (2.14) reads and parses the
     source of each class when it is defined, which took half of the time that the import of the config takes.
     """
     found = {name: text for each in reversed(section.__mro__) for name, text in _docstrings(each)}
-    return {name: found[name] for name in section.model_fields if name in found}
+    texts = {name: field.description or found.get(name) for name, field in section.model_fields.items()}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _docstrings(section: type) -> Iterator[tuple[str, str]]:
@@ -119,11 +120,11 @@ class Conflict(ValueError):
         self.field, self.saw, self.rule, self.remedy = field, saw, rule, remedy
 
 
-def sections_of(section: type[Family]) -> Iterator[type[Family]]:
-    """Yield all subclasses of a section."""
-    for inner in section.__subclasses__():
+def subclasses(family: type[Family]) -> Iterator[type[Family]]:
+    """Yield all subclasses of a class."""
+    for inner in family.__subclasses__():
         yield inner
-        yield from sections_of(inner)
+        yield from subclasses(inner)
 
 
 class NotIdentity:

@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, OWN_CODE, Conflict, IsPath, Name, Section, identity
-from tasks.config.export import ExportConfig
 from tasks.config.fine_tune import ChampionInit
 from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
@@ -31,6 +30,7 @@ from tasks.config.train import TrainConfig
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 from tasks.evaluation.config import EvaluateConfig
+from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
 from tasks.registry.config import PromoteConfig, ReleaseConfig
 from tasks.search.config import TuneConfig, Values

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, Field
 
-from tasks.config.base import Section, sections_of
+from tasks.config.base import Section, subclasses
 
 _declarations = count()
 
@@ -45,7 +45,7 @@ class Kind(Section):
     @classmethod
     def kinds(cls) -> dict[str, type[Self]]:
         """Return the classes of the family that have been imported, by `kind`, in the order of the lists."""
-        named = {kind_of(each): each for each in sorted(sections_of(cls), key=lambda each: each.listed_by())}
+        named = {kind_of(each): each for each in sorted(subclasses(cls), key=lambda each: each.listed_by())}
         return {kind: each for kind, each in named.items() if kind is not None}
 
 

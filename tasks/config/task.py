@@ -1,7 +1,7 @@
 """Tasks: what a model predicts, and the losses, options and metrics that belong to it.
 
-A further task is a line of `TASKS`, a value of `model.task`, and the modules of its name in `tasks.evaluation` and in
-the objectives of an engine.
+A further task is a line of `TASKS`, a value of `model.task`, a class in `tasks.evaluation.tasks` that judges it, and an
+objective of an engine.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Task:
     metrics: tuple[str, ...]
     """All metrics. The first one is the primary metric without `evaluate.primary`."""
 
-    higher_is_better: frozenset[str]
-    """The metrics for which a higher value is better; for all others a lower one is."""
-
-    default_quality_loss: float
-    """Largest loss of the primary metric of a compressed model, where its gate has no `max_loss`."""
-
     target: str | None
     """The feature that a model predicts; a language model needs none."""
 
     options: frozenset[str]
     """The settings of the sections `train` and `evaluate` that not every task has."""
+
+    lower_is_better: frozenset[str] = frozenset({"loss"})
+    """The metrics for which a lower value is better; for all others a higher one is."""
+
+    default_quality_loss: float = 0.02
+    """Largest loss of the primary metric of a compressed model, where its gate has no `max_loss`."""
 
     in_target_units: bool = False
     """Whether outputs and the primary metric are in the targets' units: `default_quality_loss` is then a fraction of
@@ -113,20 +113,7 @@ TASKS = {
             "loss",
             "calibration_error",
         ),
-        higher_is_better=frozenset(
-            {
-                "accuracy",
-                "balanced_accuracy",
-                "macro_f1",
-                "precision",
-                "recall",
-                "f1",
-                "mcc",
-                "average_precision",
-                "roc_auc",
-            }
-        ),
-        default_quality_loss=0.02,
+        lower_is_better=frozenset({"loss", "calibration_error"}),
         target=LABEL,
         options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins", "evaluate.positive"})
         | DECISIONS
@@ -138,8 +125,6 @@ TASKS = {
     "multilabel": Task(
         losses=("binary_cross_entropy",),
         metrics=("macro_f1", "micro_f1", "label_accuracy", "loss"),
-        higher_is_better=frozenset({"macro_f1", "micro_f1", "label_accuracy"}),
-        default_quality_loss=0.02,
         target=TARGET,
         options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | SLICED,
         sliced=False,
@@ -149,8 +134,6 @@ TASKS = {
     "anomaly": Task(
         losses=("binary_cross_entropy",),
         metrics=("average_precision", "roc_auc", "loss"),
-        higher_is_better=frozenset({"average_precision", "roc_auc"}),
-        default_quality_loss=0.02,
         target=TARGET,
         options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | GROUPED,
         sliced=False,
@@ -159,8 +142,6 @@ TASKS = {
     "ranking": Task(
         losses=("binary_cross_entropy",),
         metrics=("ndcg", "mrr", "recall", "loss"),
-        higher_is_better=frozenset({"ndcg", "mrr", "recall"}),
-        default_quality_loss=0.02,
         target=TARGET,
         options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED | SLICED,
         counted="queries",
@@ -170,8 +151,7 @@ TASKS = {
     "regression": Task(
         losses=("squared_error", "absolute_error"),
         metrics=("rmse", "mae", "r2", "loss"),
-        higher_is_better=frozenset({"r2"}),
-        default_quality_loss=0.02,
+        lower_is_better=frozenset({"rmse", "mae", "loss"}),
         target=TARGET,
         options=PROBED | SLICED,
         in_target_units=True,
@@ -181,7 +161,7 @@ TASKS = {
     "language_model": Task(
         losses=("cross_entropy",),
         metrics=("bits_per_byte", "loss", "token_accuracy"),
-        higher_is_better=frozenset({"token_accuracy"}),
+        lower_is_better=frozenset({"bits_per_byte", "loss"}),
         default_quality_loss=0.01,
         target=None,
         options=frozenset(
@@ -200,8 +180,6 @@ TASKS = {
     "tagging": Task(
         losses=("cross_entropy",),
         metrics=("macro_f1", "token_accuracy", "entity_f1", "entity_precision", "entity_recall", "loss"),
-        higher_is_better=frozenset({"macro_f1", "token_accuracy", "entity_f1", "entity_precision", "entity_recall"}),
-        default_quality_loss=0.02,
         target=LABEL,
         options=frozenset({"train.label_smoothing", "train.class_weights"}) | PROBED | SLICED,
         baselines={"majority_macro_f1": "of always predicting the most frequent class of a token"},

@@ -14,6 +14,9 @@ REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "ma
 GATING_VERSION = 3
 """Incremented when the same figures would get other verdicts."""
 
+SAMPLE_SEED = 0
+"""Of the texts that a language model writes."""
+
 MIN_EXAMPLES = 20
 """Smallest number of independent examples (of text: files) for which an interval is reported as a 95 % interval."""
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
 from tasks.config.task import TASKS, check_options
+from tasks.environment.user_code import deciding, files_of
 from tasks.evaluation.probes import ProbeConfig
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
+
+OWN_METRICS = "evaluate.own_metrics"
 
 WITHOUT_INTERVAL = ("calibration_error",)
 """Metrics that have no valid interval, so that nothing is decided by them."""
@@ -164,7 +168,7 @@ class EvaluateConfig(Section):
         name = self.primary or TASKS[task].metrics[0]
         if name in self.own_metrics:
             return name, name not in self.lower_is_better
-        return name, name in TASKS[task].higher_is_better
+        return name, name not in TASKS[task].lower_is_better
 
     def score_of(self, task: str, own_loss: bool) -> str | None:
         """Return the mean of a training's evaluations that orders models as the primary metric does, by its name in the
@@ -176,6 +180,18 @@ class EvaluateConfig(Section):
         if name in self.own_metrics:
             return None
         return "loss" if name == "loss" and not own_loss else TASKS[task].scores.get(name)
+
+    def source_files(self) -> list[tuple[str, str]]:
+        """Return path and SHA-256 of the modules of own metrics, and of what they import from their folder; and name
+        and version of the packages that these import: they decide a report.
+
+        Raises:
+            Refused: there is no such module, or it is not Python.
+        """
+        folder, files = Path(self.folder or "."), dict[str, bytes]()
+        for function in self.own_metrics.values():
+            files |= files_of(OWN_METRICS, function, folder)
+        return [(f"metrics/{name}", value) for name, value in deciding(dict(sorted(files.items())), folder)]
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for metrics of another task, and for settings that this one would ignore."""
@@ -196,11 +212,11 @@ class EvaluateConfig(Section):
         for own in self.own_metrics:
             if own in (*facts.metrics, *facts.figures, *facts.baselines):
                 rule = f"is a metric of {task} already"
-                raise Conflict("evaluate.own_metrics", own, rule, "give yours another name")
+                raise Conflict(OWN_METRICS, own, rule, "give yours another name")
         if self.folder is not None and not self.own_metrics:
             rule = "is ignored without evaluate.own_metrics"
             raise Conflict("evaluate.folder", self.folder, rule, "leave it out, or add a metric of yours")
         if self.own_metrics and facts.target is None:
             rule = f"is not there for {task}, whose examples are files of several rows"
-            raise Conflict("evaluate.own_metrics", ", ".join(self.own_metrics), rule, "leave it out")
+            raise Conflict(OWN_METRICS, ", ".join(self.own_metrics), rule, "leave it out")
         check_options("evaluate", self, task)

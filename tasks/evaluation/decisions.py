@@ -13,8 +13,8 @@ from typing import Any
 from scipy.special import expit, logit
 
 from tasks.errors import Failed
+from tasks.evaluation import binary
 from tasks.evaluation import calibration as temperature
-from tasks.evaluation import thresholds
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Judge
 
@@ -66,8 +66,8 @@ def fit(judge: Judge, predictions: Any, config: EvaluateConfig) -> Decision:
     decisions = judge.binary(Decision(scaling).apply(predictions))
     if not decisions:
         rule = "is chosen for a classifier of two classes, or for labels"
-        raise Failed(thresholds.FIELD, f"{judge.outputs} classes", rule, "leave it out")
-    chosen = {name: thresholds.choose(name, each, config.threshold) for name, each in decisions.items()}
+        raise Failed(binary.FIELD, f"{judge.outputs} classes", rule, "leave it out")
+    chosen = {name: binary.choose(name, each, config.threshold) for name, each in decisions.items()}
     return Decision(scaling, chosen)
 
 
@@ -81,6 +81,6 @@ def measured(
         fields["calibration"], metrics = temperature.measured(judge, predictions, decision.temperature, config)
     if decision.thresholds is not None:
         decisions = judge.binary(decision.apply(predictions))
-        fields["thresholds"], more = thresholds.measured(decisions, decision.thresholds, judge.units)
+        fields["thresholds"], more = binary.measured(decisions, decision.thresholds, judge.units)
         metrics |= more
     return fields, metrics

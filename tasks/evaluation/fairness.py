@@ -17,12 +17,12 @@ import numpy.typing as npt
 from scipy import sparse, stats
 
 from tasks.evaluation import MIN_EXAMPLES, multiple_testing
+from tasks.evaluation.binary import Binary
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.estimates import BINOMIAL
 from tasks.evaluation.intervals import LEVEL, STUDENT, Interval, interval_of
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.multiple_testing import OVER_UNITS, PERMUTED, holm
-from tasks.evaluation.thresholds import Binary
 from tasks.evaluation.units import Floats, Units
 from tasks.evaluation.worst_slices import damage
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
@@ -62,14 +61,15 @@ class Subject:
             Failed: the test examples have no such metric.
         """
         from tasks.evaluation.own_metrics import MEAN
+        from tasks.evaluation.tasks import judge_of
 
         task, (primary, higher) = TASKS[self.task], self.primary
         name = gate.metric or primary
         if name not in self.own:
             rule = f"the test examples have {', '.join(sorted(self.own))}"
             raise Failed(f"gate {gate.label}", f"metric {name}", rule, "name one of them")
-        better = higher if name == primary else name in task.higher_is_better
-        return name, metrics_of(self.task).get(name, MEAN), 1 if better else -1
+        better = higher if name == primary else name not in task.lower_is_better
+        return name, judge_of(self.task).metrics.get(name, MEAN), 1 if better else -1
 
     @property
     def counted(self) -> str:
@@ -329,9 +329,3 @@ def ratio_of(measure: str, label: str, limit: float | None, subject: Subject) ->
     if measure == "latency":
         return gates.latency(ratio.value, most, ratio.error)
     return gates.measured(label, ratio.value, most, f"{ratio.value:.3f} of {WORDS[measure]}")
-
-
-def metrics_of(task: str) -> Mapping[str, Metric]:
-    """Return the metrics of a task by name."""
-    metrics: Mapping[str, Metric] = import_module(f"tasks.evaluation.{task}").METRICS
-    return metrics

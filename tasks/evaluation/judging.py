@@ -1,18 +1,17 @@
-"""The interface of a task's evaluation (`Judge`), and running models batch by batch, keeping only what it needs.
+"""What judges a task (`Judge`), and running models batch by batch, keeping only what it needs.
 
-Report, variants and scores reach a task through `make_judge` alone; each task is a module of this folder.
+Report, variants and scores reach a task through `tasks.evaluation.tasks.make_judge` alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from math import inf
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,120 +19,107 @@ import numpy.typing as npt
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import own_metrics, select_metrics
+from tasks.evaluation.binary import USUAL, Binary
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import ONE_SIDED
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
-from tasks.evaluation.units import Floats, Units, numbered
-from tasks.models.features import Arrays
+from tasks.evaluation.units import Floats, Units
+from tasks.models.features import Arrays, input_arrays
 from tasks.models.forward import Call, Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
 """Threads that reduce a batch of outputs, each some of its rows: NumPy itself uses one thread."""
 
+SMALLEST = 1e-6
+"""Probability of what was never seen, in a baseline."""
+
 Kept = dict[str, npt.NDArray]
 """What a task keeps of the outputs: small arrays by name, first axis the row."""
 
 
-class Judge(Protocol):
+class Judge:
     """Evaluates models on one split of a task."""
 
+    task: ClassVar[str]
+    """Its name in `model.task`."""
     metrics: Mapping[str, Metric]
-    """The task's metrics, functions of `predictions`; without those that the classes do not have."""
-    saved: str
+    """The task's metrics by the names of `evaluate.metrics`, functions of `predictions`; of a judge without those that
+    the classes do not have."""
+    saved: ClassVar[str]
     """Name of the kept array that becomes `predictions/<split>.npy`. `predictions` accepts it alone; what it cannot
     be computed from is NaN."""
-    inputs: Examples
-    """The model's inputs, by row."""
     outputs: int
     """Number of outputs for a row."""
     examples: int
     """Number of examples, which are counted: rows; of text, files."""
-    example_of: npt.NDArray[np.int64] | None
+    example_of: npt.NDArray[np.int64] | None = None
     """int64 [rows]: the number of each row's example, -1 where it is left out; None: each row, of text each file,
     is one."""
-
-    threshold: float
+    threshold: float = USUAL
     """The probability of the positive one of two classes above which an example is taken for one."""
-    units: Units | None
+    units: Units | None = None
     """int64 [examples]: the independent unit of each example, a group of `source.group`; None: each is one."""
+
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
+        """Read the answers of a split; `loss` is the loss that training minimised."""
+        self.split, self.config = split, config
+        self.inputs: Examples = input_arrays(split.features, split.arrays)
 
     @property
     def targets(self) -> npt.NDArray[Any]:
         """What own metrics compare outputs with: labels [rows], or targets [rows, n]."""
-        ...
+        raise NotImplementedError
 
     @property
     def baselines(self) -> dict[str, float]:
         """Values of the primary metric on the same examples without a model, by the names of `Task.baselines`."""
-        ...
+        raise NotImplementedError
+
+    def constants(self, predictions: Any) -> Iterator[Any]:
+        """Yield predictions with answers that are the same for all examples, of text those of a bigram model of bytes,
+        from the model's, which hold the truth. The best one by a metric is the constant baseline."""
+        raise NotImplementedError
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Reduce the outputs for the rows from `start` on to the arrays that are kept."""
-        ...
+        raise NotImplementedError
 
     def predictions(self, kept: Kept) -> Any:
         """Return the task's `Predictions`, from which metrics are computed."""
-        ...
+        raise NotImplementedError
 
     def extents(self, predictions: Any) -> npt.NDArray[np.float64]:
         """Return how much of each example is scored, [examples]: models can be compared where it is the same."""
-        ...
+        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the discrete outcomes (class, labels, token); two forms of a model agree where these are equal."""
-        ...
+        raise NotImplementedError
 
     def binary(self, predictions: Any) -> Mapping[str, Binary]:
         """Return the yes-or-no decisions by name; empty where there are none."""
-        ...
+        return {}
 
     def figures(self, predictions: Any) -> dict[str, float]:
         """Return further figures without an interval, by the names of `Task.figures` and as `<metric>/<name>`."""
-        ...
+        return {}
 
     def details(self, predictions: Any) -> dict[str, Any]:
         """Return the JSON fields of the split in the report besides metrics."""
-        ...
+        raise NotImplementedError
 
     def slices(self, predictions: Any) -> Mapping[str, npt.NDArray[np.bool_]]:
         """Return masks of groups of examples that get a score of their own, bool [examples] by group name."""
-        ...
+        return {}
 
     def pictures(self, predictions: Any, details: dict[str, Any]) -> dict[str, bytes]:
         """Return plots as PNG bytes by name."""
-        ...
+        raise NotImplementedError
 
     def show(self, call: Call) -> dict[str, Any]:
         """Return what the model generates, as top-level fields of the report."""
-        ...
-
-
-def make_judge(task: str, split: Split, config: EvaluateConfig, loss: str | None = None) -> Judge:
-    """Create the judge of a task over a split.
-
-    `loss` is the loss that training minimised; None for the task's default.
-
-    Raises:
-        Failed: the split has no examples.
-    """
-    if not len(next(iter(split.arrays.values()))):
-        rule = "a model is judged on examples"
-        raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
-    judge: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or TASKS[task].losses[0])
-    judge.units = _units(judge, split)
-    return judge
-
-
-def _units(judge: Judge, split: Split) -> Units | None:
-    groups = split.groups()
-    if groups is None:
-        return None
-    if judge.example_of is not None:
-        of_rows = dict(zip(judge.example_of.tolist(), groups, strict=True))
-        groups = [of_rows[number] for number in range(judge.examples)]
-    return numbered(groups)
+        return {}
 
 
 def names_of(judge: Judge, task: str, config: EvaluateConfig) -> tuple[str, ...]:
@@ -172,6 +158,11 @@ def quarters(values: npt.NDArray, name: Callable[[str], str], number: str) -> di
     ends = [(format(values[group].min(), number), format(values[group].max(), number)) for group in groups]
     spans = [low if low == high else f"{low} to {high}" for low, high in ends]
     return {name(span): group for span, group in zip(spans, groups, strict=True)}
+
+
+def share_or_none(part: float, whole: float) -> float | None:
+    """Return a part of a whole as a share; None of nothing."""
+    return float(part / whole) if whole else None
 
 
 @dataclass(frozen=True)

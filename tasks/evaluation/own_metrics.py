@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
-from tasks.evaluation.config import EvaluateConfig
+from tasks.evaluation.config import OWN_METRICS, EvaluateConfig
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.metrics import Means, mean
-from tasks.evaluation.own_files import FIELD
 from tasks.evaluation.units import Floats, Units
 from tasks.reader.function import imported
 
@@ -49,11 +48,11 @@ def contributions(name: str, config: EvaluateConfig, targets: npt.NDArray[Any], 
     except Exception as error:  # whatever the user's code raises
         said = (str(error).strip() or "no message").splitlines()[0]
         where = raised_at(error, folder) or function
-        raise Failed(f"{FIELD}.{name}", f"{where}: {type(error).__name__}: {said}", RULE, "correct it") from None
+        raise Failed(f"{OWN_METRICS}.{name}", f"{where}: {type(error).__name__}: {said}", RULE, "correct it") from None
     if values.shape != (len(targets),):
         saw = f"{function} returned shape {list(values.shape)} for {len(targets)} examples"
-        raise Failed(f"{FIELD}.{name}", saw, RULE, "take no mean over examples")
+        raise Failed(f"{OWN_METRICS}.{name}", saw, RULE, "take no mean over examples")
     if not np.isfinite(values).all():
         saw = f"{function} returned {values[~np.isfinite(values)][0]} for example {int(np.argmin(np.isfinite(values)))}"
-        raise Failed(f"{FIELD}.{name}", saw, RULE, "return another number for it")
+        raise Failed(f"{OWN_METRICS}.{name}", saw, RULE, "return another number for it")
     return values[:, None]

@@ -19,9 +19,10 @@ from tasks.draws import splitmix64
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
-from tasks.evaluation.judging import Judge, contributions_of, examples_of, make_judge, metric_of
+from tasks.evaluation.judging import Judge, contributions_of, examples_of, metric_of
 from tasks.evaluation.metrics import Means, Metric
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.units import Floats, Units, at, gathered
 from tasks.sources.hashes import Hashes
 from tasks.sources.rows import hashes_of

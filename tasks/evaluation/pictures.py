@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 
+from tasks.evaluation.binary import average_precision, roc_auc
 from tasks.evaluation.calibration import bins_of, error_of, gaps
-from tasks.evaluation.ordering import average_precision, roc_auc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,10 +16,11 @@ from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, unit
 from tasks.evaluation.baselines import comparing, learned
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import LEVEL, flat, intervals
-from tasks.evaluation.judging import Judge, Kept, examples_of, make_judge, names_of, run_model
+from tasks.evaluation.judging import Judge, Kept, examples_of, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
 from tasks.evaluation.paired import SEED
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
 from tasks.models.usage import Usage

@@ -12,6 +12,7 @@ import polars as pl
 
 from tasks.errors import Failed, Refused
 from tasks.evaluation import columns, fairness, worst_slices
+from tasks.evaluation.binary import USUAL
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
@@ -19,7 +20,6 @@ from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import Judge, Kept, contributions_of, metric_of
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.splits import SnapshotSplit
-from tasks.evaluation.thresholds import USUAL
 from tasks.evaluation.units import Floats, at
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature

@@ -18,23 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.config.export import ExportConfig
 from tasks.config.task import TARGET, TASKS
 from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.evaluation import decisions
-from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, format_of, readme
-from tasks.exporting.arrays import write_arrays
+from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, readme
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import DECISION, TASK, golden_columns, in_graph, read_transform, usual_task
-from tasks.exporting.raw_inputs import LIBRARIES
+from tasks.exporting.readme_parts import LIBRARIES
 from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import architecture, load, weights_sha256
 from tasks.models.usage import Usage
-from tasks.store.files import pretty
+from tasks.store.files import pretty, write_arrays
 from tasks.store.staging import Staging
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def build(
             variant["name"]: processes.enter_context(
                 fresh_process(
                     bench.staging.root / variant["name"],
-                    format_of(variant["format"]),
+                    FORMATS[variant["format"]],
                     bench.staging.scratch(f"working_folder_{variant['name']}"),
                 )
             )
@@ -196,7 +195,7 @@ def fault_of(found: Verified, tolerance: float, weights: str) -> str | None:
 
 def packages_of(descriptions: list[dict[str, Any]]) -> list[str]:
     """Return the packages that an export's README names."""
-    return sorted({*LIBRARIES, *(name for each in descriptions for name in format_of(each["format"]).PACKAGES)})
+    return sorted({*LIBRARIES, *(name for each in descriptions for name in FORMATS[each["format"]].packages)})
 
 
 def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:

@@ -11,11 +11,13 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import getfile
 from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed
-from tasks.exporting import Format, verify
+from tasks.exporting import verify
+from tasks.exporting.formats.format import Format
 
 TIMEOUT, SECONDS_OF_BYTE = 600.0, 1e-6
 """Seconds after which a fresh process is ended, and what each byte of its variant adds: a gigabyte has 17 min more."""
@@ -56,8 +58,18 @@ def timeout_of(variant: Path) -> float:
     return TIMEOUT + SECONDS_OF_BYTE * sum(file.stat().st_size for file in variant.rglob("*") if file.is_file())
 
 
+def script(command: str, form: type[Format]) -> list[str]:
+    """Return the beginning of a command of `verify.py` with a format."""
+    return [sys.executable, "-I", "-S", str(Path(verify.__file__).resolve()), command, getfile(form), form.__name__]
+
+
+def packages() -> list[str]:
+    """Return the folders of installed packages."""
+    return list(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
+
+
 @contextmanager
-def fresh_process(variant: Path, form: Format, working_folder: Path) -> Iterator[Callable[[], Verified]]:
+def fresh_process(variant: Path, form: type[Format], working_folder: Path) -> Iterator[Callable[[], Verified]]:
     """Start a fresh process in another folder, which imports the runtime while the export is written.
 
     Args:
@@ -70,9 +82,7 @@ def fresh_process(variant: Path, form: Format, working_folder: Path) -> Iterator
     Raises:
         Failed: by that function, where the process was killed or did not answer in time: another may succeed.
     """
-    packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    script, file = (str(Path(str(path)).resolve()) for path in (verify.__file__, form.__file__))
-    command = [sys.executable, "-I", "-S", script, str(variant.resolve()), file, "--", *packages]
+    command = [*script("verify", form), str(variant.resolve()), "--", *packages()]
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command,

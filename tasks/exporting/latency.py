@@ -10,8 +10,6 @@ accuracy of the other ratios.
 from __future__ import annotations
 
 import subprocess
-import sys
-import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +21,12 @@ import numpy as np
 
 from tasks.artifacts import Snapshot, Variant
 from tasks.errors import Failed
-from tasks.exporting import LITERT, footprint, format_of
-from tasks.exporting.arrays import write_arrays
-from tasks.exporting.run import open_variant
+from tasks.exporting import FORMATS, LITERT, open_variant
+from tasks.exporting.fresh_process import packages, script
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, Arrays, input_arrays
 from tasks.models.forward import Call, Examples
+from tasks.store.files import write_arrays
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -100,7 +98,7 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
         return {}
     features, energy = snapshot.manifest["features"], Energy()
     examples = input_arrays(features, open_snapshot(snapshot.path).arrays("test"))
-    threads_of = {name: format_of(form).SHARES_THREADS for name, form in formats.items()}
+    threads_of = {name: FORMATS[form].shares_threads for name, form in formats.items()}
     settings: list[dict[str, Any]] = []
     for threads in THREADS:
         names = [name for name in formats if threads == THREADS[0] or not threads_of[name]]
@@ -163,15 +161,13 @@ def compare(runners: dict[str, Call], batch: Arrays, energy: Energy) -> dict[str
 
 def memory(variants: list[Variant], formats: dict[str, str], batch: Arrays) -> Iterator[tuple[str, int]]:
     """Yield each variant's name, and the bytes that loading it and running it on a batch add to a fresh process."""
-    packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     with TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs.npz"
         write_arrays(inputs, dict(batch))
         for variant in variants:
-            form = format_of(formats[variant.name])
-            paths = (footprint.__file__, form.__file__, variant.path / form.FILE, inputs)
-            script, *files = (str(Path(str(path)).resolve()) for path in paths)
-            command = [sys.executable, "-I", "-S", script, *files, str(THREADS[0]), *packages]
+            form = FORMATS[formats[variant.name]]
+            files = [str((variant.path / form.file).resolve()), str(inputs)]
+            command = [*script("footprint", form), *files, str(THREADS[0]), "--", *packages()]
             try:
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=True)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from string import Template
 from typing import Any
 
-from tasks.exporting import SAVED_MODEL, Format, format_of
-from tasks.exporting.answers import ANSWERS, decision_fields
+from tasks.exporting import FORMATS, SAVED_MODEL
+from tasks.exporting.formats.format import Format
+from tasks.exporting.formats.saved_model import OUTPUT, PREPROCESS, SIGNATURES
+from tasks.exporting.formats.saved_model import RAW as RAW_SIGNATURE
 from tasks.exporting.preprocess import KINDS, TASK, of_description, without_graph
-from tasks.exporting.raw_inputs import RAW_INPUTS
-from tasks.exporting.saved_model import OUTPUT, PREPROCESS, SIGNATURES
-from tasks.exporting.saved_model import RAW as RAW_SIGNATURE
+from tasks.exporting.readme_parts import ANSWERS, RAW_INPUTS, decision_fields
 from tasks.exporting.verify import OUTPUTS
 from tasks.models.decoding import DECODE
 from tasks.models.features import Input
@@ -158,7 +158,7 @@ def write(
     sections = [
         Template(VARIANT).substitute(
             variant=variant["name"],
-            packages=_packages(format_of(variant["format"]), versions, answers.packages),
+            packages=_packages(FORMATS[variant["format"]], versions, answers.packages),
             imports=_imports(answers.imports),
             code=_code(variant, fields),
             outputs=expected[variant["name"]][0],
@@ -175,7 +175,7 @@ def write(
                 preprocess=PREPROCESS,
                 variant=SAVED_MODEL,
                 columns="\n".join(f"| {' | '.join(preprocess.described(source))} |" for source in preprocess.inputs),
-                packages=_packages(format_of(SAVED_MODEL), versions, answers.packages),
+                packages=_packages(FORMATS[SAVED_MODEL], versions, answers.packages),
                 imports=_imports(answers.imports),
                 code=_code(variant, {**fields, "signature": RAW_SIGNATURE}),
                 tolerance=f"{expected[SAVED_MODEL][1]:.3g}",
@@ -184,14 +184,14 @@ def write(
         )
     with_cache = [each for each in variants if DECODE in verified[each["name"]].get("signatures", ())]
     if with_cache:
-        form = format_of(with_cache[-1]["format"])
+        form = FORMATS[with_cache[-1]["format"]]
         sections.append(
             Template(GENERATE).substitute(
                 fields,
                 variant=with_cache[-1]["name"],
                 count=GENERATED,
                 packages=_packages(form, versions),
-                code=_code(with_cache[-1], fields) + form.RUN,
+                code=_code(with_cache[-1], fields) + form.run_code,
                 tolerance=f"{expected[with_cache[-1]['name']][1]:.3g}",
             )
         )
@@ -202,7 +202,7 @@ def write(
         Template(RAW).substitute(
             title=raw.title,
             variant=last["name"],
-            packages=_packages(format_of(last["format"]), versions, raw.packages(transform), answers.packages),
+            packages=_packages(FORMATS[last["format"]], versions, raw.packages(transform), answers.packages),
             imports=_imports(raw.imports, answers.imports),
             code=_code(last, fields),
             inputs=Template(raw.code).substitute(fields),
@@ -234,10 +234,10 @@ def _shape(source: Input) -> str:
     return f"[{', '.join(['batch', *map(str, source.shape)])}]"
 
 
-def _packages(form: Format, versions: dict[str, str], *groups: tuple[str, ...]) -> str:
+def _packages(form: type[Format], versions: dict[str, str], *groups: tuple[str, ...]) -> str:
     """Return the packages of a section as words for `pip install`."""
     pinned = [f"{name}=={versions[name]}" for name in dict.fromkeys(package for group in groups for package in group)]
-    return " ".join([*(f"{name}=={versions[name]}" for name in form.PACKAGES), "numpy", *pinned])
+    return " ".join([*(f"{name}=={versions[name]}" for name in form.packages), "numpy", *pinned])
 
 
 def _imports(*groups: tuple[str, ...]) -> str:
@@ -249,7 +249,7 @@ def _imports(*groups: tuple[str, ...]) -> str:
 def _code(variant: dict[str, Any], fields: dict[str, Any]) -> str:
     """Return the code that defines `predict` for a variant."""
     file = f"{variant['name']}/{variant['file']}"
-    return Template(format_of(variant["format"]).README).substitute({**fields, "file": file})
+    return Template(FORMATS[variant["format"]].code).substitute({**fields, "file": file})
 
 
 def _row(variant: dict[str, Any], difference: float, note: str) -> str:

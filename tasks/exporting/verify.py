@@ -1,14 +1,20 @@
-"""Verification of a variant of an export: a script for a fresh process that cannot import this project.
+"""What a format does in a fresh process that cannot import this project: a script.
 
-    python -I -S verify.py VARIANT FORMAT.py -- SITE_PACKAGES...
+    python -I -S verify.py verify FORMAT.py CLASS VARIANT -- SITE_PACKAGES...
+    python -I -S verify.py footprint FORMAT.py CLASS FILE INPUTS.npz THREADS -- SITE_PACKAGES...
+    python -I verify.py convert FORMAT.py CLASS FROM TO
 
-The file of the format (`tasks.exporting.FORMATS`) knows how to load a variant, and imports nothing of this project to
-do so. `-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth`
-files of an editable install, which would make this project importable, are not read. Keras and TensorFlow cannot be
-imported unless the format runs on them. The end of stdin says that the export is complete. The variant runs on the
-golden inputs in batches of all, three and one, text also shortened, and where it takes raw columns on these; then calls
-of one example are timed. The results go to stdout as one line of JSON: `verified`, which is the same each time, and
-`measured`, which is not.
+The class of the format (`tasks.exporting.formats`) knows how to load a file, and imports nothing of this project to do
+so. `-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth` files
+of an editable install, which would make this project importable, are not read.
+
+`verify`: Keras and TensorFlow cannot be imported unless the format runs on them. The end of stdin says that the export
+is complete. The variant runs on the golden inputs in batches of all, three and one, text also shortened, and where it
+takes raw columns on these; then calls of one example are timed. The results go to stdout as one line of JSON:
+`verified`, which is the same each time, and `measured`, which is not.
+
+`footprint` runs a file on the inputs, once with the first example and once with all, and prints the bytes by which this
+raised the largest resident set of the process, after the runtime was imported. `convert` has the class convert a file.
 """
 
 import gc
@@ -19,6 +25,7 @@ import resource
 import sys
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +43,7 @@ RAW = "raw"
 """The signature that takes raw columns."""
 PREFILL, DECODE = "prefill", "decode"
 """The signatures of a language model that hand back keys and values, and take them with one token more."""
-FORMATS = "formats"
+PACKAGE = "formats"
 """The package that the formats' files are in here."""
 
 STATUS = Path("/proc/self/status")
@@ -44,17 +51,17 @@ WARM_UP, CALLS, SECONDS = 3, 200, 2.0
 """Calls before the timed ones, timed calls at most, and seconds after which no other begins."""
 
 
-def main(variant: Path, module: Path, packages: list[str]) -> None:
-    sys.path.extend(packages)
+def verify(form: Any, folder: str) -> None:
+    """Print what is found of the variant in a folder."""
+    variant = Path(folder)
     for name in OWN_PACKAGES:
         assert importlib.util.find_spec(name) is None, f"{name} can be imported: this process proves nothing"
-    form = load_format(module)
-    for name in set(HIDDEN) - {runtime.partition(".")[0] for runtime in form.RUNTIMES}:
+    for name in set(HIDDEN) - {runtime.partition(".")[0] for runtime in form.runtimes}:
         sys.modules[name] = None  # type: ignore[assignment]
     import numpy as np
 
     gc.disable()  # until TensorFlow is imported; see tasks/environment/process.py, which cannot be imported here
-    for runtime in form.RUNTIMES:
+    for runtime in form.runtimes:
         importlib.import_module(runtime)  # seconds, while the export is still written
     gc.freeze()
     gc.enable()
@@ -69,7 +76,8 @@ def main(variant: Path, module: Path, packages: list[str]) -> None:
     description = json.loads((variant / "variant.json").read_bytes())
     before = peak_bytes()
     started = time.perf_counter()
-    run, interface = form.load(variant / description["file"], THREADS)
+    run = form(variant / description["file"], THREADS)
+    interface = run.interface
     measured = {"load_seconds": time.perf_counter() - started}
     verified = {"format": description["format"], **interface, **compared(run, interface, inputs, raw, outputs, shorter)}
     measured |= timed(run, {name: np.ascontiguousarray(array[:1]) for name, array in inputs.items()})
@@ -197,15 +205,39 @@ def peak_bytes() -> int:
     return 1024 * int(line.split()[1])
 
 
-def load_format(path: Path) -> Any:
-    """Load the module of a format from its file, as one of a package in which it can import those beside it."""
-    package = types.ModuleType(FORMATS)
-    package.__path__ = [str(path.parent)]
-    sys.modules[FORMATS] = package
-    return importlib.import_module(f"{FORMATS}.{path.stem}")
+def footprint(form: Any, file: str, arrays: str, threads: str) -> None:
+    """Print the bytes that loading a file and running it on the inputs of another adds to this process."""
+    import numpy as np
+
+    for runtime in form.runtimes:
+        importlib.import_module(runtime)
+    with np.load(arrays) as inputs:
+        batch = {name: inputs[name] for name in inputs.files}
+    before = peak_bytes()
+    run = form(Path(file), int(threads))
+    run({name: np.ascontiguousarray(array[:1]) for name, array in batch.items()})
+    run(batch)
+    print(peak_bytes() - before)
+
+
+def convert(form: Any, source: str, target: str) -> None:
+    """Convert a file to the format."""
+    form.convert(Path(source), Path(target))
+
+
+def load_format(path: str, name: str) -> Any:
+    """Load the class of a format from its file, as one of a package in which it can import those beside it."""
+    package = types.ModuleType(PACKAGE)
+    package.__path__ = [str(Path(path).parent)]
+    sys.modules[PACKAGE] = package
+    return getattr(importlib.import_module(f"{PACKAGE}.{Path(path).stem}"), name)
 
 
 if __name__ == "__main__":
-    separator = sys.argv.index("--")
-    [folder, file] = sys.argv[1:separator]
-    main(Path(folder), Path(file), sys.argv[separator + 1 :])
+    [command, file, class_name, *arguments] = sys.argv[1:]
+    if "--" in arguments:
+        end = arguments.index("--")
+        sys.path.extend(arguments[end + 1 :])
+        del arguments[end:]
+    commands: dict[str, Callable[..., None]] = {"verify": verify, "footprint": footprint, "convert": convert}
+    commands[command](load_format(file, class_name), *arguments)

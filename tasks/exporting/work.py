@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-    from tasks.config.export import ExportConfig
     from tasks.evaluation.config import EvaluateConfig
+    from tasks.exporting.config import ExportConfig
     from tasks.processes.workbench import Workbench
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tasks.config.task import TASKS
 from tasks.models.architecture import CODE, Architecture, stored_model
-from tasks.store.files import canonical, pretty
+from tasks.store.files import ZIP_DATE, canonical, pretty
 
 if TYPE_CHECKING:
     import keras
@@ -33,7 +33,6 @@ MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
 ARCHITECTURE = "architecture.json"
 
-ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 SAVED_DATE = "1980-01-01@00:00:00"
 
 

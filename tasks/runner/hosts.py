@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact, Model
 from tasks.compression import changed
-from tasks.config.base import Section, identity, sections_of
+from tasks.config.base import Section, identity, subclasses
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
 from tasks.processes.meeting import Meeting
@@ -50,7 +50,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 
 def table() -> Table:
     """Return the work that several hosts do together, and the sections of its arguments."""
-    return Table((fit, training.test_strategy, changed.train), sections_of(Section))
+    return Table((fit, training.test_strategy, changed.train), subclasses(Section))
 
 
 def expectations(config: Config) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from tasks.artifacts import Artifact, Model, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
-from tasks.config.export import ExportConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
+from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
 from tasks.search.config import TuneConfig
 
@@ -180,11 +180,10 @@ def study(
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
     """Return the identity of a report: the model, the examples and the evaluation's config."""
     from tasks.evaluation import REPORT_LIBRARIES, REPORT_VERSION
-    from tasks.evaluation.own_files import source_files
 
     parents = {"model": trained, "snapshot": examples}
     code = Code(REPORT_VERSION, REPORT_LIBRARIES)
-    return Identity({"evaluate": config}, parents, code, sources=lambda: source_files(config))
+    return Identity({"evaluate": config}, parents, code, sources=config.source_files)
 
 
 def changed(model: Artifact, examples: Artifact, method: Method) -> Identity:
@@ -266,9 +265,7 @@ def _decided_by(evaluate: EvaluateConfig) -> dict[str, Any]:
 
 def _own_metric_files(evaluate: EvaluateConfig) -> list[tuple[str, str]]:
     """Return the files of own metrics where one of them decides."""
-    from tasks.evaluation.own_files import source_files
-
-    return source_files(evaluate) if evaluate.primary in evaluate.own_metrics else []
+    return evaluate.source_files() if evaluate.primary in evaluate.own_metrics else []
 
 
 def search(

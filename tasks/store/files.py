@@ -13,16 +13,23 @@ import json
 import os
 import shutil
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import google_crc32c
 
 from tasks.store import files
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+"""The time of the entries of archives with reproducible bytes."""
 
 PARTIAL = ".partial"
 """Ends the name of a file that is being written."""
@@ -234,3 +241,13 @@ def _end(descriptor: int) -> int:
             return begin + found + 1
         end = begin
     return 0
+
+
+def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write an `.npz` file with reproducible bytes: `numpy.savez` stores the time of each entry."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in sorted(arrays.items()):
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", ZIP_DATE), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)

@@ -18,8 +18,9 @@ from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import over_seeds
-from tasks.evaluation.judging import Judge, contributions_of, make_judge, metric_of, run_model
+from tasks.evaluation.judging import Judge, contributions_of, metric_of, run_model
 from tasks.evaluation.splits import SnapshotSplit
+from tasks.evaluation.tasks import make_judge
 from tasks.models import ModelConfig, keras_file
 from tasks.models.forward import inference_function
 from tasks.models.usage import Usage

@@ -38,8 +38,8 @@ class Judged(NamedTuple):
         """Return the primary metric as one of the outputs; None where a mean of the evaluations stands for it."""
         if self.config.score_of(task, train.own_loss is not None) is not None:
             return None
-        from tasks.evaluation.judging import make_judge
         from tasks.evaluation.splits import SnapshotSplit
+        from tasks.evaluation.tasks import make_judge
 
         split = SnapshotSplit(examples.path, self.records.path, SPLIT)
         loss = None if train.own_loss is not None else train.loss

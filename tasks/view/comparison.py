@@ -11,8 +11,7 @@ from tasks.artifacts import Artifact
 from tasks.runs.differences import Difference, Keys, between, keys
 from tasks.runs.provenance import History, between_commits, short
 from tasks.runs.runs import Run
-from tasks.view import curves, results, run_page, seeds
-from tasks.view import data as of_records
+from tasks.view import curves, results, run_page, sections, seeds
 from tasks.view.facts import Facts
 from tasks.view.numbers import figure
 from tasks.view.results import Examples, Pair, Row
@@ -180,7 +179,7 @@ def _sources(facts: Facts) -> list[list[str]]:
 
 def _statistics(facts: Facts) -> dict[str, str]:
     """Return the statistics on the page of a run as a flat mapping."""
-    data = of_records.data(facts)
+    data = sections.data(facts)
     if not data:
         return {}
     splits = list(data["splits"])

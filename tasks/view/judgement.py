@@ -64,7 +64,7 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
             for split in ("validation", "test")
         ]
         if any(values):
-            losses = (*facts.config.evaluate.lower_is_better, *(set(task.metrics) - task.higher_is_better))
+            losses = (*facts.config.evaluate.lower_is_better, *task.lower_is_better)
             better = "lower is better" if name in losses else "higher is better"
             described = {**FIGURES, **task.baselines, **own, constant: "of the best constant answer"}.get(name, better)
             decides = ", decides" if name == facts.metric else ""

@@ -110,7 +110,7 @@ def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[
         return []
     task = TASKS[after.config.model.task]
     return [
-        replace(_row(before, after, name, metric, pair), higher_is_better=metric in task.higher_is_better)
+        replace(_row(before, after, name, metric, pair), higher_is_better=metric not in task.lower_is_better)
         for split, pair in pairs.items()
         for metric in task.metrics
         if (name := f"{split}/{metric}") in before.metrics

@@ -13,7 +13,7 @@ from tasks.runs.judgement import FILE, SEARCH
 from tasks.runs.runs import Run
 from tasks.search import table
 from tasks.store.files import write
-from tasks.view import data, evaluation, examples, judgement, sections, seeds, trials, variants
+from tasks.view import evaluation, examples, judgement, sections, seeds, trials, variants
 from tasks.view.facts import Facts
 from tasks.view.numbers import seconds
 from tasks.view.summary import describe_run
@@ -105,7 +105,7 @@ def render(facts: Facts) -> str:
         samples=examples.samples(facts),
         augmented=examples.augmented(facts),
         variants=variants.variants(facts),
-        data=data.data(facts),
+        data=sections.data(facts),
         lineage=sections.lineage(facts),
         config=sections.config(facts),
         environment=sections.environment(facts),

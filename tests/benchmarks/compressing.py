@@ -32,8 +32,8 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form, compressed
 from tasks.compression.methods.quantise import int8
 from tasks.evaluation.config import EvaluateConfig
-from tasks.exporting import format_of
-from tasks.exporting.litert import LiteRT
+from tasks.exporting import FORMATS
+from tasks.exporting.formats.litert import LiteRT
 from tasks.feed import open_snapshot
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.keras_file import load
@@ -51,9 +51,9 @@ def latency(folder: Path) -> None:
     config = TransformerModel(task="language_model", width=256, layers=2, heads=4, hidden=1024)
     network, paths = config.build(FEATURES, seed=1), dict[str, Path]()
     for name in ("saved_model", "litert"):
-        form = format_of(name)
-        paths[name] = folder / form.FILE
-        form.write(network, None, paths.get(form.PARENT or ""), paths[name], config.functions(FEATURES, network))
+        form = FORMATS[name]
+        paths[name] = folder / form.file
+        form.write(network, None, paths.get(form.parent or ""), paths[name], config.functions(FEATURES, network))
     paths["int8"] = folder / "int8.tflite"
     paths["int8"].write_bytes(int8(paths["litert"].read_bytes()))
     tokens = {"tokens": np.random.default_rng(0).integers(0, 4095, (1, POSITIONS)).astype(np.int32)}

@@ -13,18 +13,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from tasks.config.task import TASKS
-from tasks.evaluation import MIN_EXAMPLES, classification, language_model, multilabel, ranking, regression, tagging
+from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.intervals import LEVEL, interval_of
 from tasks.evaluation.metrics import Means, Metric, Score, Share, mean
 from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import change, mcnemar
+from tasks.evaluation.tasks import classification, judge_of, language_model, multilabel, ranking, regression, tagging
 from tasks.evaluation.units import Floats, Units
 
 Random = np.random.Generator
@@ -193,7 +193,7 @@ class Cell:
 
 def metrics_of(task: str, scene: str) -> dict[str, Metric]:
     """Return the metrics of a task that have intervals, without those that another scene or metric stands for."""
-    known = import_module(f"tasks.evaluation.{task}").METRICS
+    known = judge_of(task).metrics
     without = (*LEFT_OUT.get(task, ()), *SAME_AS_EVEN.get(task, {}).get(scene, ()))
     return {name: known[name] for name in TASKS[task].metrics if name not in without and known[name].resampled}
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.exporting import format_of
-from tasks.exporting.generation import with_cache
+from tasks.exporting import FORMATS
+from tasks.exporting.predict import with_cache
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
@@ -38,11 +38,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths: dict[str, Path] = {}
         for name in ("saved_model", "litert"):
-            form = format_of(name)
-            paths[name] = Path(folder) / form.FILE
+            form = FORMATS[name]
+            paths[name] = Path(folder) / form.file
             given = config.functions(FEATURES, network)
-            form.write(network, None, paths.get(form.PARENT or ""), paths[name], given)
-            model, _ = form.load(paths[name], 1)
+            form.write(network, None, paths.get(form.parent or ""), paths[name], given)
+            model = form(paths[name], 1)
             ways = {"recomputed": lambda model=model: generate(model)}  # type: ignore[misc]
             ways["cached"] = lambda model=model: generate(with_cache(model))  # type: ignore[misc]
             compare(name, ways, rounds=3)

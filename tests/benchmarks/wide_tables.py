@@ -22,7 +22,7 @@ MEASURE = """
 import json, os, pathlib, sys, tempfile, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import keras, tensorflow as tf
-from tasks.exporting import litert, saved_model
+from tasks.exporting import FORMATS
 from tasks.exporting.preprocess import of_description
 
 description = json.loads(sys.stdin.read())
@@ -30,7 +30,7 @@ count = len(description["columns"])
 source = keras.Input((count,), name="numbers")
 model = keras.Model(source, keras.layers.Dense(2)(keras.layers.Dense(32)(source)))
 folder = pathlib.Path(tempfile.mkdtemp())
-saved_model.write(model, None, None, folder / "warm")
+FORMATS["saved_model"].write(model, None, None, folder / "warm")
 seconds, begun = {}, time.process_time()
 
 def done(what):
@@ -39,7 +39,7 @@ def done(what):
     begun = time.process_time()
 
 preprocess = of_description(description)
-saved_model.write(model, preprocess, None, folder / "model")
+FORMATS["saved_model"].write(model, preprocess, None, folder / "model")
 done("write")
 loaded = tf.saved_model.load(str(folder / "model"))
 done("load")
@@ -47,7 +47,7 @@ specs = loaded.signatures["raw"].structured_input_signature[1]
 begun = time.process_time()
 loaded.signatures["raw"](**{name: tf.zeros([1, *spec.shape[1:]], spec.dtype) for name, spec in specs.items()})
 done("first call")
-litert.write(model, None, folder / "model", folder / "model.tflite")
+FORMATS["litert"].write(model, None, folder / "model", folder / "model.tflite")
 done("to LiteRT")
 seconds["graph MB"] = (folder / "model/saved_model.pb").stat().st_size / 1e6
 print(json.dumps(seconds))

@@ -11,9 +11,9 @@ from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build as compress
-from tasks.config.export import ExportConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
+from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.models import ModelConfig
 from tests.support.benches import published, workbench

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from tasks.compression import stored
 from tasks.config import compose, schema
-from tasks.config.base import Section, sections_of
+from tasks.config.base import Section, subclasses
 from tasks.config.task import TASKS
 
 IMPORTED = (compose, schema, stored)
@@ -45,7 +45,7 @@ def facts() -> Iterator[str]:
 
 def sections() -> list[type[Section]]:
     """The sections of the config, and of the files that it names, by name."""
-    found = sorted({each for each in sections_of(Section) if each.__module__.startswith("tasks.")}, key=str)
+    found = sorted({each for each in subclasses(Section) if each.__module__.startswith("tasks.")}, key=str)
     names = [section.__name__ for section in found]
     assert len(set(names)) == len(names), "lines name a section by its class alone"
     return sorted(found, key=lambda each: each.__name__)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Outcome
 from tasks.config.snapshot import TableSnapshot
 from tasks.config.transform import TransformConfig
-from tasks.exporting import saved_model
+from tasks.exporting.formats.saved_model import SavedModel
 from tasks.exporting.preprocess import in_graph
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
@@ -208,4 +208,4 @@ def reader_of(root: Path) -> Reader:
 def write_model(root: Path, target: Path, features: dict[str, Any]) -> None:
     """Write a SavedModel of a snapshot's inputs."""
     network = MlpModel(task="classification", units=(8,)).build(features, seed=1)
-    saved_model.write(network, in_graph(root), None, target)
+    SavedModel.write(network, in_graph(root), None, target)

@@ -2,11 +2,25 @@
 
 import os
 
-RUNTIMES = ("json",)
 
-
-class Toy:
+class ToyFormat:
     """Returns its inputs; raw columns are inputs already."""
+
+    runtimes = ("json",)
+
+    def __init__(self, path, threads):
+        self.threads = threads
+
+    @property
+    def interface(self):
+        """The threads, and whether Keras can be imported."""
+        try:
+            import keras
+        except ImportError:
+            keras = None
+        variables = {name: value for name, value in os.environ.items() if name.startswith(("TF_", "MLFLOW_"))}
+        named = {"threads": self.threads, "keras": keras is not None, "variables": variables}
+        return {"signatures": ["raw"], **named}
 
     def __call__(self, batch):
         return batch["numbers"]
@@ -15,13 +29,3 @@ class Toy:
 
     def preprocess(self, columns):
         return columns
-
-
-def load(path, threads):
-    """Return the identity; the interface names the threads, and whether Keras can be imported."""
-    try:
-        import keras
-    except ImportError:
-        keras = None
-    variables = {name: value for name, value in os.environ.items() if name.startswith(("TF_", "MLFLOW_"))}
-    return Toy(), {"signatures": ["raw"], "threads": threads, "keras": keras is not None, "variables": variables}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tasks.compression.inputs import MethodInputs
     from tasks.compression.litert import Layer
-    from tasks.exporting.litert import LiteRT
+    from tasks.exporting.formats.litert import LiteRT
     from tasks.models.features import Arrays
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
@@ -46,8 +46,8 @@ class Float16(FileMethod):
         functions."""
         import tensorflow as tf
 
-        from tasks.exporting.litert import SIGNATURE
-        from tasks.exporting.saved_model import functions_in
+        from tasks.exporting.formats.litert import SIGNATURE
+        from tasks.exporting.formats.saved_model import functions_in
 
         keys = [SIGNATURE, *functions_in(inputs.saved_model)]
         converter = tf.lite.TFLiteConverter.from_saved_model(str(inputs.saved_model), signature_keys=keys)
@@ -162,7 +162,7 @@ class Int8Selective(FileMethod):
         import numpy as np
 
         from tasks.compression.litert import layers_of, with_int8_tables
-        from tasks.exporting.litert import LiteRT
+        from tasks.exporting.formats.litert import LiteRT
 
         content = with_int8_tables(inputs.litert.read_bytes())
         layers = layers_of(content)
@@ -305,7 +305,7 @@ def quantised(content: bytes, configure: Callable[[Quantizer], None], examples: 
     from ai_edge_quantizer.qtyping import TFLOperationName
     from ai_edge_quantizer.quantizer import Quantizer
 
-    from tasks.exporting.litert import SIGNATURE
+    from tasks.exporting.formats.litert import SIGNATURE
 
     work = Quantizer(bytearray(content))
     configure(work)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tasks.config.task import CONSTANT as PREFIX
 from tasks.config.task import TASKS
-from tasks.evaluation.baselines import constant
 from tasks.evaluation.baselines.kind import Learned
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import Interval, interval_of
@@ -64,7 +65,7 @@ def measured(
         return fields
     kind, predictions = judge.metrics[metric], judge.predictions(kept)
     beside = partial(_paired, kind, kind.contributions(predictions), judge, config.resamples)
-    best = constant.best(task, judge, predictions, kind, higher)
+    best = best_constant(judge, predictions, kind, higher)
     names = dict.fromkeys(judge.baselines) if metric == TASKS[task].metrics[0] else {f"{PREFIX}{metric}": None}
     for place, name in enumerate(names):
         if place:
@@ -84,6 +85,13 @@ def measured(
             "left_out": list(simple.left_out),
         }
     return fields
+
+
+def best_constant(judge: Judge, of_model: Any, metric: Metric, higher_is_better: bool) -> Floats | None:
+    """Return the contributions of the constant answer with the best value of a metric; None where it has none."""
+    found = [metric.contributions(each) for each in judge.constants(of_model)]
+    values = [metric.of(each) * (1 if higher_is_better else -1) for each in found if np.isfinite(each).all()]
+    return found[int(np.argmax(values))] if values else None
 
 
 def flat(split: str, fields: Mapping[str, Any], metric: str) -> dict[str, float]:

@@ -6,14 +6,15 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
 
+from tasks.config.base import subclasses
 from tasks.config.task import LABEL, TARGET, WEIGHT
-from tasks.evaluation.judging import Judge
+from tasks.evaluation.judging import SMALLEST, Judge
 from tasks.evaluation.splits import SnapshotSplit
 
 Floats = npt.NDArray[np.float32]
@@ -22,9 +23,11 @@ Rows = npt.NDArray[np.int64]
 SEED = 0
 
 
-class Kind(Protocol):
-    """Reads the examples of one kind of data."""
+class Kind:
+    """Reads the examples of one kind of data; a class of `kinds`."""
 
+    reads: ClassVar[tuple[str, ...]] = ()
+    """The kinds of the inputs that it reads."""
     name: ClassVar[str]
     """The name of the model, as `gradient boosting`."""
     rows: ClassVar[int]
@@ -39,19 +42,19 @@ class Kind(Protocol):
 
     def __init__(self, train: SnapshotSplit, rows: Rows, names: list[str]) -> None:
         """Learn what reading needs (categories, words, scales) from train rows; `names`: the inputs of its kinds."""
-        ...
+        raise NotImplementedError
 
     def values(self, split: SnapshotSplit, rows: Rows) -> Any:
         """Return what the estimators read of some rows of a split, [rows, columns]: an array, or a sparse matrix."""
-        ...
+        raise NotImplementedError
 
     def classifier(self, iterations: int) -> Any:
         """Return an untrained classifier of scikit-learn."""
-        ...
+        raise NotImplementedError
 
     def regressor(self, iterations: int) -> Any:
         """Return an untrained regressor of scikit-learn."""
-        ...
+        raise NotImplementedError
 
 
 def evenly(total: int, most: int) -> Rows:
@@ -104,7 +107,7 @@ class Estimated(Learned):
             names: the inputs of the records that the kind reads.
         """
         with self.timed():
-            head, total = HEADS[task], _rows(train)
+            head, total = next(each for each in subclasses(Head) if task in each.tasks), _rows(train)
             rows = evenly(total, kind.rows)
             self.name, self.rows = kind.name, len(rows)
             weights = (
@@ -135,8 +138,6 @@ def _rows(split: SnapshotSplit) -> int:
     return len(next(iter(split.arrays.values())))
 
 
-SMALLEST = 1e-6
-"""Probability of what was never seen."""
 MODELS = 20
 """Labels or targets with a model of their own, at most: the first ones."""
 CLASSES = 100
@@ -149,9 +150,11 @@ Values = Any
 Weights = npt.NDArray[np.float64]
 
 
-class Head(Protocol):
+class Head:
     """A trained baseline."""
 
+    tasks: ClassVar[tuple[str, ...]]
+    """Those that it is for."""
     of_classes: ClassVar[bool]
     """Whether the truth is a class, the array `label`; otherwise the array `target`."""
     left_out: tuple[str, ...]
@@ -166,24 +169,25 @@ class Head(Protocol):
             weights: what each of them counts, [rows].
             classes: number of classes; 0 of a task without them.
         """
-        ...
+        raise NotImplementedError
 
     def outputs(self, values: Values) -> Floats:
         """Return the outputs of the task, float32 [rows, outputs]."""
-        ...
+        raise NotImplementedError
 
 
-class Classes:
+class Classes(Head):
     """The logarithm of each class's probability."""
 
-    of_classes: ClassVar[bool] = True
+    tasks = ("classification",)
+    of_classes = True
 
     def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         counts = np.bincount(truth, minlength=classes)
         most = np.argsort(-counts, kind="stable")[:CLASSES]
         self.known, self.count = np.sort(most[counts[most] > 0]), classes
         rare = int((counts > 0).sum()) - len(self.known)
-        self.left_out: tuple[str, ...] = (f"the {rare:,} least frequent classes",) if rare else ()
+        self.left_out = (f"the {rare:,} least frequent classes",) if rare else ()
         self._model = None
         if len(self.known) > 1:
             models = 1 if len(self.known) == 2 else len(self.known)
@@ -199,10 +203,11 @@ class Classes:
         return np.log(chances).astype(np.float32)
 
 
-class Labels:
+class Labels(Head):
     """A logit for each label."""
 
-    of_classes: ClassVar[bool] = False
+    tasks = ("multilabel", "anomaly", "ranking")
+    of_classes = False
 
     def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         holds = truth > 0.5
@@ -223,10 +228,11 @@ class Labels:
         return found.astype(np.float32)
 
 
-class Numbers:
+class Numbers(Head):
     """A number for each target, in its units."""
 
-    of_classes: ClassVar[bool] = False
+    tasks = ("regression",)
+    of_classes = False
 
     def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         numbers = truth.astype(np.float64)
@@ -243,16 +249,6 @@ class Numbers:
             for target, model in enumerate(self._models):
                 found[:, target] = model.predict(values)
         return found.astype(np.float32)
-
-
-HEADS: dict[str, type[Head]] = {
-    "classification": Classes,
-    "multilabel": Labels,
-    "anomaly": Labels,
-    "ranking": Labels,
-    "regression": Numbers,
-}
-"""By `model.task`."""
 
 
 def _beyond(what: str, count: int) -> tuple[str, ...]:

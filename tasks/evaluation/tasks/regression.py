@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -12,14 +13,12 @@ from matplotlib.figure import Figure
 
 from tasks.config.task import TARGET
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Kept, quarters
-from tasks.evaluation.metrics import Means, mean, root
+from tasks.evaluation.judging import Judge, Kept, quarters
+from tasks.evaluation.metrics import Means, Metric, mean, root
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
-from tasks.evaluation.units import Floats, Units
-from tasks.models.features import input_arrays, targets
-from tasks.models.forward import Call
+from tasks.evaluation.units import Floats
+from tasks.models.features import targets
 
 SAME = 0.05
 """Two forms of a model agree on a number where they differ by less than this share of its standard deviation."""
@@ -68,28 +67,26 @@ def explained(means: Floats) -> Floats:
 LOSS = {"squared_error": squares, "absolute_error": absolute}
 """By `train.loss`, the contributions of the loss."""
 
-METRICS = {
+METRICS: dict[str, Metric] = {
     "rmse": Means(squares, root, of_mean=np.sqrt, mean_of=np.square),
     "mae": Means(absolute, mean),
     "r2": Means(moments, explained, lowest=-inf, highest=1.0),
     "loss": Means(squares, mean),
 }
-"""By the names of `evaluate.metrics`; a `Judge` replaces `loss` by the loss that training minimised."""
+"""By the names of `evaluate.metrics`; a judge replaces `loss` by the loss that training minimised."""
 
 
-class Judge:
-    """Implements `tasks.evaluation.judging.Judge`."""
+class RegressionJudge(Judge):
+    """Judges a regression."""
 
+    task = "regression"
+    metrics = METRICS
     saved = "outputs"
-    example_of = None
-    units: Units | None = None
-    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
-        self.split, self.config = split, config
+        super().__init__(split, config, loss)
         self.metrics = {**METRICS, "loss": Means(LOSS[loss], mean)}
         self.names = targets(split.features)
-        self.inputs = input_arrays(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:], np.float64)
         self.examples, self.outputs = self.truth.shape
 
@@ -103,6 +100,11 @@ class Judge:
         """Root mean squared error of always predicting the mean of these examples."""
         return {"mean_rmse": float(np.sqrt(self.truth.var(axis=0).mean()))}
 
+    def constants(self, predictions: Predictions) -> Iterator[Predictions]:
+        """Yield the mean and the median of each target."""
+        for middle in (predictions.truth.mean(axis=0), np.median(predictions.truth, axis=0)):
+            yield replace(predictions, predicted=np.broadcast_to(middle, predictions.truth.shape))
+
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the outputs."""
         return {"outputs": outputs}
@@ -111,23 +113,11 @@ class Judge:
         """Combine the outputs with the true numbers."""
         return Predictions(kept["outputs"].astype(np.float64), self.truth)
 
-    def extents(self, predictions: Predictions) -> Floats:
-        """Return 1 for each example: all of it is scored."""
-        return np.ones(self.examples)
-
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the outputs, rounded to multiples of `SAME` standard deviations of the target, of one whose values are
         all equal to whole numbers."""
         step = SAME * self.truth.std(axis=0)
         return np.rint(kept["outputs"] / np.where(step > 0, step, 1.0))
-
-    def binary(self, predictions: Predictions) -> dict[str, Binary]:
-        """Return nothing: there are no yes-or-no decisions."""
-        return {}
-
-    def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return nothing: every figure is a metric."""
-        return {}
 
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return the examples with the largest absolute errors."""
@@ -152,10 +142,6 @@ class Judge:
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot predicted against true numbers, and a histogram of the errors."""
         return {"predicted": predicted_against_true(predictions, self.names[0], self.split.name)}
-
-    def show(self, call: Call) -> dict[str, Any]:
-        """Return nothing: a regression generates nothing."""
-        return {}
 
 
 @picture

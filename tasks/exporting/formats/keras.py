@@ -6,55 +6,59 @@ import hashlib
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-FILE = "model.keras"
-PARENT = None
-EXTRA = None
-LIBRARIES = ("keras", "tensorflow")
-PACKAGES = ("keras", "tensorflow")
-RUNTIMES = ("tensorflow", "keras")
-SHARES_THREADS = True
-SIGNATURE = "call"
+from .format import Format
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
-    """Write the file that the model's artifact has as well, byte for byte; it has no signature for raw columns.
+class KerasFile(Format):
+    """A `.keras` file: the architecture and the weights. It has no signature for raw columns."""
 
-    Raises:
-        NotImplementedError: a class of the user's has no `get_config`.
-    """
-    from tasks.models.keras_file import canonicalise
+    kind = "keras"
+    about = "a `.keras` file, for Keras alone"
+    file = "model.keras"
+    libraries: ClassVar[tuple[str, ...]] = ("keras", "tensorflow")
+    packages: ClassVar[tuple[str, ...]] = ("keras", "tensorflow")
+    runtimes: ClassVar[tuple[str, ...]] = ("tensorflow", "keras")
 
-    saved = target.with_name("as_saved.keras")
-    model.save(saved)
-    canonicalise(saved, target)
-    saved.unlink()
+    code = """\
+import keras
+import numpy as np
 
-
-def check(path: Path) -> None:
-    """Raise `Failed` for names outside of the archive, and for more than a model has."""
-    from tasks.models.keras_archive import check_archive
-
-    with zipfile.ZipFile(path) as archive:
-        check_archive(archive, str(path), FILE)
+model = keras.models.load_model("$file", compile=False)
 
 
-def load(path: Path, threads: int) -> tuple[OnBatches, dict[str, Any]]:
-    """Load a `.keras` file in Keras' safe mode; return the model and its interface."""
-    import keras
+def predict(inputs):
+    return np.asarray(model(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False))
 
-    model = OnBatches(keras.models.load_model(path, compile=False, safe_mode=True))
-    return model, model.interface
+"""
 
+    @staticmethod
+    def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
+        """Write the file that the model's artifact has as well, byte for byte.
 
-class OnBatches:
-    """Runs a Keras model in inference mode on batches by name, each [B, *shape]."""
+        Raises:
+            NotImplementedError: a class of the user's has no `get_config`.
+        """
+        from tasks.models.keras_file import canonicalise
 
-    def __init__(self, model: Any) -> None:
+        saved = target.with_name("as_saved.keras")
+        model.save(saved)
+        canonicalise(saved, target)
+        saved.unlink()
+
+    @staticmethod
+    def check(path: Path) -> None:
+        """Raise `Failed` for names outside of the archive, and for more than a model has."""
+        from tasks.models.keras_archive import check_archive
+
+        with zipfile.ZipFile(path) as archive:
+            check_archive(archive, str(path), KerasFile.file)
+
+    def __init__(self, path: Path, threads: int) -> None:
         import tensorflow as tf
 
-        self.model = model
+        self.model = model = self.read(path)
         names = [source.name for source in model.inputs]
         signature = {source.name: tf.TensorSpec(source.shape, source.dtype) for source in model.inputs}
         self._constant = tf.constant
@@ -63,6 +67,13 @@ class OnBatches:
             input_signature=[signature],
             autograph=False,
         )
+
+    @staticmethod
+    def read(path: Path) -> Any:
+        """Return the model of a file, read in Keras' safe mode."""
+        import keras
+
+        return keras.models.load_model(path, compile=False, safe_mode=True)
 
     @property
     def interface(self) -> dict[str, Any]:
@@ -73,7 +84,7 @@ class OnBatches:
             side: {name: [list(tensor.shape), tensor.dtype] for name, tensor in tensors.items()}
             for side, tensors in (("inputs", inputs), ("outputs", outputs))
         }
-        return {"signatures": [SIGNATURE], **described, "weights_sha256": weights_sha256(self.model)}
+        return {"signatures": ["call"], **described, "weights_sha256": weights_sha256(self.model)}
 
     def __call__(self, batch: Any) -> Any:
         return self._call({name: self._constant(array) for name, array in batch.items()}).numpy()
@@ -91,17 +102,3 @@ def weights_sha256(model: Any) -> str:
         total.update(json.dumps(described, separators=(",", ":"), ensure_ascii=False).encode())
         total.update(values.tobytes())
     return total.hexdigest()
-
-
-README = """\
-import keras
-import numpy as np
-
-model = keras.models.load_model("$file", compile=False)
-
-
-def predict(inputs):
-    return np.asarray(model(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False))
-
-"""
-RUN = ""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gzip
 import lzma
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
 from typing import Any
@@ -18,19 +19,16 @@ from matplotlib.figure import Figure
 
 from tasks.config.task import SCORED
 from tasks.errors import Failed
-from tasks.evaluation import bigrams
+from tasks.evaluation import SAMPLE_SEED, bigrams
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Kept, quarters
+from tasks.evaluation.judging import Judge, Kept, quarters
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
-from tasks.evaluation.units import Floats, Units
-from tasks.models.features import TOKENS, input_arrays, output_size
+from tasks.evaluation.units import Floats
+from tasks.models.features import TOKENS, output_size
 from tasks.models.forward import Call
 from tasks.snapshots.text import Codec
-
-SEED = 0
 
 
 def sample(
@@ -43,7 +41,7 @@ def sample(
     """
     tokens = [codec.bos] * document + [int(token) for token in codec.encode([prompt])[0]]
     tokens = tokens or [codec.bos]
-    prompt_length, random = len(tokens), np.random.default_rng(SEED)
+    prompt_length, random = len(tokens), np.random.default_rng(SAMPLE_SEED)
     for _ in range(count):
         logits = call({TOKENS: np.array([tokens[-block:]], np.int32)})[0, -1].astype(np.float64)
         chances = np.exp((logits - logits.max()) / temperature)
@@ -100,19 +98,16 @@ METRICS: dict[str, Metric] = {
 }
 
 
-class Judge:
-    """Implements `tasks.evaluation.judging.Judge`; its examples are files."""
+class LanguageModelJudge(Judge):
+    """Judges by files."""
 
+    task = "language_model"
     metrics = METRICS
     saved = "nats"
-    example_of = None
-    units: Units | None = None
-    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
-        self.split, self.config = split, config
+        super().__init__(split, config, loss)
         self.tokens = split.arrays[TOKENS]
-        self.inputs = input_arrays(split.features, split.arrays)
         self.outputs = output_size(split.features)
         self.bos = int(split.features[TOKENS]["bos"])
         self.documents = split.documents()
@@ -142,6 +137,13 @@ class Judge:
         }
         return {f"{name}_bits_per_byte": size / len(raw) for name, size in sizes.items()}
 
+    def constants(self, predictions: Predictions) -> Iterator[Predictions]:
+        """Yield the nats of each file by the bigram model of bytes, which is fitted on train; which token is the
+        likeliest it does not know."""
+        texts = zip(self.documents.before, self.documents.contents, strict=True)
+        nats = bigrams.bits_of_texts(texts, self.split.fitted_bigrams()) * log(2)
+        yield replace(predictions, nats=nats, right=np.full(len(nats), np.nan))
+
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the nats of each target, float32 [rows, block], and the most probable token, uint32 [rows, block]."""
         targets = np.asarray(self.tokens[start : start + len(outputs)])[:, 1:].astype(np.int64)
@@ -170,14 +172,6 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable tokens of all scored targets, [targets]."""
         return kept["likeliest"][self.scored]
-
-    def binary(self, predictions: Predictions) -> dict[str, Binary]:
-        """Return nothing: there are no yes-or-no decisions."""
-        return {}
-
-    def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return nothing: every figure is a metric."""
-        return {}
 
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return the files with the highest and the lowest bits per byte; no file is in both lists."""

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .format import Format
+
 if TYPE_CHECKING:
     import keras
     from google.protobuf.message import Message
@@ -19,13 +21,6 @@ if TYPE_CHECKING:
     from tasks.exporting.preprocess import Preprocess
     from tasks.models.decoding import Function
 
-FILE = "saved_model"
-PARENT = None
-EXTRA = None
-LIBRARIES = ("tensorflow",)
-PACKAGES = ("tensorflow",)
-RUNTIMES = ("tensorflow",)
-SHARES_THREADS = True
 SIGNATURES = ("serve", "serving_default")
 OUTPUT = "logits"
 RAW, PREPROCESS = "raw", "preprocess"
@@ -35,92 +30,94 @@ FUNCTION = re.compile(r"^(__(?:inference|forward|backward)_.*_)(\d+)$")
 """TensorFlow's names of functions: a prefix, and a number that counts up in the process."""
 
 
-def write(
-    model: keras.Model,
-    preprocess: Preprocess | None,
-    parent: Path | None,
-    target: Path,
-    functions: Sequence[Function] = (),
-) -> None:
-    """Write `model` as a SavedModel into the folder `target`.
+class SavedModel(Format):
+    """A SavedModel, which uses the threads of the process."""
 
-    Both `SIGNATURES` take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
-    Each of `functions` is a signature with the names of its inputs and outputs, over the same variables.
-    With `preprocess`, `RAW` takes raw columns and returns the same, and `PREPROCESS` returns the model's inputs.
-    """
-    import tensorflow as tf
+    kind = "saved_model"
+    place = 1
+    about = "TensorFlow; always, as the registry serves it"
+    file = "saved_model"
+    libraries = ("tensorflow",)
+    packages = ("tensorflow",)
+    runtimes = ("tensorflow",)
 
-    names = [source.name for source in model.inputs]
-    specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in model.inputs]
-    module = tf.Module()
-    module.weights = [weight.value for weight in model.weights]
+    code = """\
+import numpy as np
+import tensorflow as tf
 
-    def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        by_name = inputs[0] if len(names) == 1 else dict(zip(names, inputs, strict=True))
-        return {OUTPUT: model(by_name, training=False)}
-
-    # Not called serve: TensorFlow's converter to LiteRT would then take one signature only.
-    module.model = tf.function(serve, specs, autograph=False)
-    signatures = dict.fromkeys(SIGNATURES, module.model.get_concrete_function())
-    for function in functions:
-        signatures[function.name] = _traced(function)
-    if preprocess is not None:
-        raw_inputs = preprocess.inputs
-
-        def prepare(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
-            return preprocess({source.argument: tensor for source, tensor in zip(raw_inputs, raw, strict=True)})
-
-        def answer(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
-            arrays = prepared(*raw)
-            return module.model(*(arrays[name] for name in names))
-
-        raw_specs = [preprocess.spec(source) for source in raw_inputs]
-        prepared = tf.function(prepare, raw_specs, autograph=False)
-        signatures[PREPROCESS] = prepared.get_concrete_function()
-        signatures[RAW] = tf.function(answer, raw_specs, autograph=False).get_concrete_function()
-    tf.saved_model.save(module, str(target), signatures=signatures)
-    # It holds a random uuid; nothing that loads a SavedModel needs it.
-    (target / "fingerprint.pb").unlink(missing_ok=True)
-    graph = target / "saved_model.pb"
-    graph.write_bytes(canonical(graph.read_bytes()))
+model = tf.saved_model.load("$file")  # keep it: its variables live as long as it does
 
 
-def _traced(function: Function) -> Any:
-    """Return a function over the model's variables as one of TensorFlow."""
-    import tensorflow as tf
+def predict(inputs):
+    inputs = {name: tf.constant(array) for name, array in inputs.items()}
+    return model.signatures["$signature"](**inputs)["$output"].numpy()
 
-    names = [source.name for source in function.inputs]
-    specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in function.inputs]
-    call = tf.function(lambda *tensors: function.call(dict(zip(names, tensors, strict=True))), specs, autograph=False)
-    return call.get_concrete_function()
+"""
+    run_code = """\
+def run(signature, inputs):
+    results = model.signatures[signature](**{name: tf.constant(array) for name, array in inputs.items()})
+    return {name: tensor.numpy() for name, tensor in results.items()}
 
+"""
 
-def functions_in(path: Path) -> list[str]:
-    """Return the names of the signatures of further functions in a SavedModel, sorted, without loading it."""
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+    @staticmethod
+    def write(
+        model: keras.Model,
+        preprocess: Preprocess | None,
+        parent: Path | None,
+        target: Path,
+        functions: Sequence[Function] = (),
+    ) -> None:
+        """Write `model` as a SavedModel into the folder `target`.
 
-    [meta] = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
-    known = {*SIGNATURES, RAW, PREPROCESS, "__saved_model_init_op"}
-    return sorted(name for name in meta.signature_def if name not in known)
+        Both `SIGNATURES` take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
+        Each of `functions` is a signature with the names of its inputs and outputs, over the same variables.
+        With `preprocess`, `RAW` takes raw columns and returns the same, and `PREPROCESS` returns the model's inputs.
+        """
+        import tensorflow as tf
 
+        names = [source.name for source in model.inputs]
+        specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in model.inputs]
+        module = tf.Module()
+        module.weights = [weight.value for weight in model.weights]
 
-def check(path: Path) -> None:
-    """Raise `Failed` for operations, files and functions that do more than compute."""
-    from tasks.exporting import graph_check
+        def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            by_name = inputs[0] if len(names) == 1 else dict(zip(names, inputs, strict=True))
+            return {OUTPUT: model(by_name, training=False)}
 
-    graph_check.check(path)
+        # Not called serve: TensorFlow's converter to LiteRT would then take one signature only.
+        module.model = tf.function(serve, specs, autograph=False)
+        signatures = dict.fromkeys(SIGNATURES, module.model.get_concrete_function())
+        for function in functions:
+            signatures[function.name] = _traced(function)
+        if preprocess is not None:
+            raw_inputs = preprocess.inputs
 
+            def prepare(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
+                return preprocess({source.argument: tensor for source, tensor in zip(raw_inputs, raw, strict=True)})
 
-def load(path: Path, threads: int) -> tuple[SavedModel, dict[str, Any]]:
-    """Load a SavedModel, which uses the threads of the process; return the model and its interface."""
-    model = SavedModel(path)
-    return model, model.interface
+            def answer(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
+                arrays = prepared(*raw)
+                return module.model(*(arrays[name] for name in names))
 
+            raw_specs = [preprocess.spec(source) for source in raw_inputs]
+            prepared = tf.function(prepare, raw_specs, autograph=False)
+            signatures[PREPROCESS] = prepared.get_concrete_function()
+            signatures[RAW] = tf.function(answer, raw_specs, autograph=False).get_concrete_function()
+        tf.saved_model.save(module, str(target), signatures=signatures)
+        # It holds a random uuid; nothing that loads a SavedModel needs it.
+        (target / "fingerprint.pb").unlink(missing_ok=True)
+        graph = target / "saved_model.pb"
+        graph.write_bytes(canonical(graph.read_bytes()))
 
-class SavedModel:
-    """Runs the default signature of a SavedModel on batches by name, each [B, *shape], or those of raw columns."""
+    @staticmethod
+    def check(path: Path) -> None:
+        """Raise `Failed` for operations, files and functions that do more than compute."""
+        from tasks.exporting.checks import check_saved_model
 
-    def __init__(self, path: Path) -> None:
+        check_saved_model(path)
+
+    def __init__(self, path: Path, threads: int) -> None:
         import tensorflow as tf
 
         self._constant = tf.constant
@@ -158,6 +155,25 @@ class SavedModel:
     def _run(self, signature: Any, arrays: Any) -> dict[str, Any]:
         results = signature(**{name: self._constant(array) for name, array in arrays.items()})
         return {name: tensor.numpy() for name, tensor in results.items()}
+
+
+def _traced(function: Function) -> Any:
+    """Return a function over the model's variables as one of TensorFlow."""
+    import tensorflow as tf
+
+    names = [source.name for source in function.inputs]
+    specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in function.inputs]
+    call = tf.function(lambda *tensors: function.call(dict(zip(names, tensors, strict=True))), specs, autograph=False)
+    return call.get_concrete_function()
+
+
+def functions_in(path: Path) -> list[str]:
+    """Return the names of the signatures of further functions in a SavedModel, sorted, without loading it."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    [meta] = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+    known = {*SIGNATURES, RAW, PREPROCESS, "__saved_model_init_op"}
+    return sorted(name for name in meta.signature_def if name not in known)
 
 
 def canonical(serialized: bytes) -> bytes:
@@ -209,23 +225,3 @@ def _rename(message: Message, names: dict[str, str]) -> None:
             value[:] = [names.get(item, item) for item in value]
         elif field.type == field.TYPE_STRING:
             setattr(message, field.name, names.get(value, value))
-
-
-README = """\
-import numpy as np
-import tensorflow as tf
-
-model = tf.saved_model.load("$file")  # keep it: its variables live as long as it does
-
-
-def predict(inputs):
-    inputs = {name: tf.constant(array) for name, array in inputs.items()}
-    return model.signatures["$signature"](**inputs)["$output"].numpy()
-
-"""
-RUN = """\
-def run(signature, inputs):
-    results = model.signatures[signature](**{name: tf.constant(array) for name, array in inputs.items()})
-    return {name: tensor.numpy() for name, tensor in results.items()}
-
-"""

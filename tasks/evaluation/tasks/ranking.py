@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.errors import Failed
-from tasks.evaluation import multilabel
+from tasks.evaluation.binary import Binary
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.judging import Kept
 from tasks.evaluation.metrics import Means, Metric, Score, mean, ratio
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import Binary
+from tasks.evaluation.tasks import multilabel
 from tasks.evaluation.units import Floats
 
 
@@ -122,9 +122,10 @@ METRICS: dict[str, Metric] = {
 """By the names of `evaluate.metrics`."""
 
 
-class Judge(multilabel.Judge):
-    """Implements `tasks.evaluation.judging.Judge`; its examples are queries."""
+class RankingJudge(multilabel.MultilabelJudge):
+    """Judges by queries."""
 
+    task = "ranking"
     metrics = METRICS
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:

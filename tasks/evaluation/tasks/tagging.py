@@ -4,12 +4,18 @@ The examples are sequences, as the tokens of one are not independent. Every metr
 that padding counts nowhere, and a sequence counts with its tokens or entities. Tokens past the length that a model
 reads have no answer, which is wrong: models of several lengths are judged on the same tokens. Only the loss is without
 them.
+
+Entities of sequences of tags in the scheme IOB2: `B-PER` begins a person, `I-PER` goes on with one, `O` is none.
+
+What a model predicts may break the scheme. It is read as conlleval reads it (Tjong Kim Sang and De Meulder, CoNLL 2003)
+and after it seqeval: an `I-` after another type, or after none, begins an entity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,17 +25,14 @@ import numpy.typing as npt
 from tasks.config.task import LABEL, UNTAGGED
 from tasks.errors import Failed
 from tasks.evaluation import pictures
-from tasks.evaluation.classification import by_class
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.entities import Entities, Scheme, scheme_of
-from tasks.evaluation.judging import Kept, quarters
-from tasks.evaluation.language_model import nats
+from tasks.evaluation.judging import Judge, Kept, quarters, share_or_none
 from tasks.evaluation.metrics import Means, Metric, Score, ratio
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
-from tasks.evaluation.units import Floats, Units
-from tasks.models.features import classes, input_arrays
-from tasks.models.forward import Call
+from tasks.evaluation.tasks.classification import by_class, macro_f1, of_classes
+from tasks.evaluation.tasks.language_model import nats
+from tasks.evaluation.units import Floats
+from tasks.models.features import classes
 from tasks.snapshots.tags import CUT as OF_CUT
 from tasks.snapshots.tags import padded_tags
 
@@ -102,21 +105,6 @@ def token_counts(predictions: Predictions) -> Floats:
     return np.concatenate(parts, axis=1).astype(np.float64)
 
 
-def macro_f1(means: Floats) -> Floats:
-    """Return the mean F1 [...] of the classes that are predicted or true, from means of `token_counts`, as
-    scikit-learn does."""
-    right, predicted, true = np.split(means, 3, axis=-1)
-    both = predicted + true
-    f1 = np.divide(2 * right, both, out=np.zeros_like(both), where=both > 0)
-    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)
-    return total
-
-
-def of_classes(sums: Floats) -> Floats:
-    """Return the true tokens of units by class, [units, classes], from sums of `token_counts`."""
-    return np.split(sums, 3, axis=-1)[2]
-
-
 def entity_counts(predictions: Predictions) -> Floats:
     """Return the entities of each sequence that are rightly predicted, predicted, and true, [N, 3]."""
     predicted, true, found = predictions.entities
@@ -164,18 +152,16 @@ METRICS: dict[str, Metric] = {
 """By the names of `evaluate.metrics`."""
 
 
-class Judge:
-    """Implements `tasks.evaluation.judging.Judge`; its examples are sequences."""
+class TaggingJudge(Judge):
+    """Judges by sequences."""
 
+    task = "tagging"
+    metrics = METRICS
     saved = "tags"
-    example_of = None
-    units: Units | None = None
-    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
-        self.split, self.config = split, config
+        super().__init__(split, config, loss)
         self.names = classes(split.features)
-        self.inputs = input_arrays(split.features, split.arrays)
         read = np.asarray(split.arrays[LABEL][:], np.int32)
         self.examples, self.length = read.shape
         self.cut: int = split.features[LABEL].get(OF_CUT, {}).get(split.name, 0)
@@ -202,6 +188,11 @@ class Judge:
         always = np.where(real, most, UNTAGGED).astype(np.int32)
         return {"majority_macro_f1": METRICS["macro_f1"](Predictions(always, self.labels, tuple(self.names)))}
 
+    def constants(self, predictions: Predictions) -> Iterator[Predictions]:
+        """Yield the most frequent class of all tokens for each of them."""
+        most = np.bincount(predictions.labels[predictions.real]).argmax()
+        yield replace(predictions, tags=np.where(predictions.real, most, UNTAGGED).astype(np.int32), nats=None)
+
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the most probable class of each token, int32 [rows, length], and its nats, float32 [rows, length]."""
         labels, read = (each[start : start + len(outputs), : self.length] for each in (self.labels, self.read))
@@ -215,21 +206,9 @@ class Judge:
         answers[:, : self.length] = kept["tags"]
         return Predictions(answers, self.labels, tuple(self.names), kept.get("nats"))
 
-    def extents(self, predictions: Predictions) -> Floats:
-        """Return 1 for each sequence: all of it is scored."""
-        return np.ones(self.examples)
-
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable class of every token that is read, [tokens]."""
         return kept["tags"][self.read]
-
-    def binary(self, predictions: Predictions) -> dict[str, Binary]:
-        """Return nothing: there are no yes-or-no decisions."""
-        return {}
-
-    def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return nothing: every figure is a metric."""
-        return {}
 
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return the numbers of tokens and of those that are cut, precision, recall and F1 of each class and each type
@@ -261,10 +240,6 @@ class Judge:
         labels, answers = (each[:, : self.length][self.read] for each in (predictions.labels, predictions.tags))
         return {"confusion": pictures.confusion(labels, answers, self.names, self.split.name)}
 
-    def show(self, call: Call) -> dict[str, Any]:
-        """Return nothing: a tagger generates nothing."""
-        return {}
-
 
 def by_type(predictions: Predictions) -> list[dict[str, Any]]:
     """Return precision, recall, F1 (None where undefined) and the number of entities of each type."""
@@ -274,14 +249,75 @@ def by_type(predictions: Predictions) -> list[dict[str, Any]]:
     return [
         {
             "class": f"entity {name}",
-            "precision": _share(right, of_predicted),
-            "recall": _share(right, of_true),
-            "f1": _share(2 * right, of_predicted + of_true),
+            "precision": share_or_none(right, of_predicted),
+            "recall": share_or_none(right, of_true),
+            "f1": share_or_none(2 * right, of_predicted + of_true),
             "support": int(of_true),
         }
         for name, right, of_predicted, of_true in zip(types, *counts, strict=True)
     ]
 
 
-def _share(part: Any, whole: Any) -> float | None:
-    return float(part / whole) if whole else None
+OUTSIDE, BEGIN = "O", "B"
+TAG = re.compile(r"(?P<place>[BI])-(?P<type>.+)")
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Entities:
+    """Entities in the order of their rows and places, each int64 [entities]."""
+
+    row: Numbers
+    start: Numbers
+    """The place of the first token."""
+    stop: Numbers
+    """The place after the last token."""
+    type: Numbers
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What the classes of a tagger mean: for each class number a type, and whether it begins an entity."""
+
+    types: tuple[str, ...]
+    type_of: Numbers
+    """int64 [classes]: number of the type, -1 outside of entities."""
+    begins: npt.NDArray[np.bool_]
+
+    def entities(self, tags: npt.NDArray[np.integer]) -> Entities:
+        """Return the entities of rows of class numbers [N, length]; negative ones are outside."""
+        kinds = np.where(tags >= 0, self.type_of[tags], -1)
+        before = np.pad(kinds, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
+        starts = (kinds >= 0) & ((self.begins[tags] & (tags >= 0)) | (kinds != before))
+        after = np.pad(kinds, ((0, 0), (0, 1)), constant_values=-1)[:, 1:]
+        begins_after = np.pad(starts, ((0, 0), (0, 1)))[:, 1:]
+        row, start = np.nonzero(starts)
+        _, last = np.nonzero((kinds >= 0) & ((after != kinds) | begins_after))
+        return Entities(row, start, last + 1, kinds[row, start])
+
+    def found(self, predicted: Entities, true: Entities, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+        """Return which predicted entities are true ones, of the same tokens and type, bool [predicted].
+
+        Args:
+            shape: of the tags, [N, length].
+        """
+        stops, types = np.full(shape, -1), np.full(shape, -1)
+        stops[true.row, true.start], types[true.row, true.start] = true.stop, true.type
+        place = (predicted.row, predicted.start)
+        return np.asarray((stops[place] == predicted.stop) & (types[place] == predicted.type))
+
+
+def scheme_of(classes: Sequence[str]) -> Scheme | None:
+    """Return the scheme of classes; None where they are not `O`, `B-…` and `I-…`, or no entity begins."""
+    parts = [TAG.fullmatch(name) for name in classes]
+    if any(part is None and name != OUTSIDE for part, name in zip(parts, classes, strict=True)):
+        return None
+    if not any(part is not None and part["place"] == BEGIN for part in parts):
+        return None
+    types = sorted({part["type"] for part in parts if part is not None})
+    return Scheme(
+        tuple(types),
+        np.array([-1 if part is None else types.index(part["type"]) for part in parts], np.int64),
+        np.array([part is not None and part["place"] == BEGIN for part in parts], np.bool_),
+    )

@@ -7,13 +7,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-FILE = "model.onnx"
-PARENT = "saved_model"
-EXTRA = "onnx"
-LIBRARIES = ("tf2onnx", "onnx", "onnxruntime")
-PACKAGES = ("onnxruntime",)
-RUNTIMES = ("onnxruntime",)
-SHARES_THREADS = False
+from .format import TRUST, Format
+
 SIGNATURE = "serving_default"
 
 OPSET = 18
@@ -24,32 +19,120 @@ DTYPES = {"float": "float32", "double": "float64"}
 """NumPy's names of the types that ONNX Runtime names otherwise."""
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
-    """Convert the SavedModel folder `parent`; inputs and output keep their names, shapes and dtypes.
+class Onnx(Format):
+    """An ONNX file, run by ONNX Runtime."""
 
-    Raises:
-        ValueError: an operation has no counterpart in ONNX, or the file would be invalid.
-    """
-    import onnx
-    import tf2onnx
-    from keras.src.export.tf2onnx_lib import patch_tf2onnx
-    from tf2onnx.tf_loader import from_saved_model
+    kind = "onnx"
+    file = "model.onnx"
+    parent = "saved_model"
+    extra = "onnx"
+    libraries = ("tf2onnx", "onnx", "onnxruntime")
+    packages = ("onnxruntime",)
+    runtimes = ("onnxruntime",)
+    shares_threads = False
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # it asks whether NumPy has a name that it will have again
-        patch_tf2onnx()  # Keras' repair of tf2onnx for NumPy 2
-    graph, inputs, outputs, names = from_saved_model(
-        str(parent), None, None, "serve", [SIGNATURE], return_tensors_to_rename=True
-    )
-    proto, _ = tf2onnx.convert._convert_common(
-        graph, name="model", opset=OPSET, input_names=inputs, output_names=outputs, tensors_to_rename=names
-    )
-    proto = canonical(proto)
-    try:
-        onnx.checker.check_model(proto, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise ValueError(f"{error}".strip().splitlines()[0]) from error
-    target.write_bytes(proto.SerializeToString(deterministic=True))
+    code = """\
+import numpy as np
+import onnxruntime
+
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+model = onnxruntime.InferenceSession("$file", options, ["CPUExecutionProvider"])
+
+
+def predict(inputs):
+    (outputs,) = model.run(None, inputs)
+    return outputs
+
+"""
+
+    @staticmethod
+    def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
+        """Convert the SavedModel folder `parent`; inputs and output keep their names, shapes and dtypes.
+
+        Raises:
+            ValueError: an operation has no counterpart in ONNX, or the file would be invalid.
+        """
+        import onnx
+        import tf2onnx
+        from keras.src.export.tf2onnx_lib import patch_tf2onnx
+        from tf2onnx.tf_loader import from_saved_model
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # it asks whether NumPy has a name that it will have again
+            patch_tf2onnx()  # Keras' repair of tf2onnx for NumPy 2
+        graph, inputs, outputs, names = from_saved_model(
+            str(parent), None, None, "serve", [SIGNATURE], return_tensors_to_rename=True
+        )
+        proto, _ = tf2onnx.convert._convert_common(
+            graph, name="model", opset=OPSET, input_names=inputs, output_names=outputs, tensors_to_rename=names
+        )
+        proto = canonical(proto)
+        try:
+            onnx.checker.check_model(proto, full_check=True)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+            raise ValueError(f"{error}".strip().splitlines()[0]) from error
+        target.write_bytes(proto.SerializeToString(deterministic=True))
+
+    @staticmethod
+    def check(path: Path) -> None:
+        """Raise `Failed` for weights in other files, which could be anywhere, and for operators that are not ONNX's.
+
+        An operator of another domain is in a library that the process has loaded.
+        """
+        import onnx
+        from google.protobuf.message import DecodeError
+
+        from tasks.errors import Failed
+
+        try:
+            model = onnx.load(path, load_external_data=False)
+        except DecodeError as error:
+            raise Failed(str(path), str(error), "it is a file of ONNX", TRUST) from error
+        tensors, domains = list(model.graph.initializer), {each.domain for each in model.opset_import}
+        waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+        while waiting:
+            node = waiting.pop()
+            domains.add(node.domain)
+            for attribute in node.attribute:
+                tensors += [attribute.t, *attribute.tensors]
+                for inner in (attribute.g, *attribute.graphs):
+                    waiting += inner.node
+                    tensors += inner.initializer
+        for tensor in tensors:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                where = next((each.value for each in tensor.external_data if each.key == "location"), "nowhere")
+                saw = f"the weight {tensor.name} is in another file, {where}"
+                raise Failed(str(path), saw, "weights are in the file itself", TRUST)
+        for domain in sorted(domains - DOMAINS):
+            raise Failed(str(path), f"operators of {domain}", "operators are those of ONNX", TRUST)
+
+    def __init__(self, path: Path, threads: int) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+
+    @property
+    def interface(self) -> dict[str, Any]:
+        """The only signature; shape and dtype of inputs and outputs by name."""
+        sides = {"inputs": self._session.get_inputs(), "outputs": self._session.get_outputs()}
+        described = {
+            side: {
+                value.name: [
+                    [size if isinstance(size, int) else None for size in value.shape],
+                    DTYPES.get(dtype := value.type.removeprefix("tensor(").removesuffix(")"), dtype),
+                ]
+                for value in values
+            }
+            for side, values in sides.items()
+        }
+        return {"signatures": [SIGNATURE], **described}
+
+    def __call__(self, batch: Any) -> Any:
+        (output,) = self._session.run(None, dict(batch))
+        return output
 
 
 def canonical(model: Any) -> Any:
@@ -144,91 +227,3 @@ def _reads(node: Any) -> list[str]:
             names += [name for each in inner.node for name in _reads(each) if name not in own]
             names += [value.name for value in inner.output if value.name not in own]
     return names
-
-
-def check(path: Path) -> None:
-    """Raise `Failed` for weights in other files, which could be anywhere, and for operators that ONNX does not have.
-
-    An operator of another domain is in a library that the process has loaded.
-    """
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    from tasks.errors import Failed
-
-    trust = "use an export from a source that you trust"
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except DecodeError as error:
-        raise Failed(str(path), str(error), "it is a file of ONNX", trust) from error
-    tensors, domains = list(model.graph.initializer), {each.domain for each in model.opset_import}
-    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while waiting:
-        node = waiting.pop()
-        domains.add(node.domain)
-        for attribute in node.attribute:
-            tensors += [attribute.t, *attribute.tensors]
-            for inner in (attribute.g, *attribute.graphs):
-                waiting += inner.node
-                tensors += inner.initializer
-    for tensor in tensors:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            where = next((each.value for each in tensor.external_data if each.key == "location"), "nowhere")
-            saw = f"the weight {tensor.name} is in another file, {where}"
-            raise Failed(str(path), saw, "weights are in the file itself", trust)
-    for domain in sorted(domains - DOMAINS):
-        raise Failed(str(path), f"operators of {domain}", "operators are those of ONNX", trust)
-
-
-def load(path: Path, threads: int) -> tuple[Onnx, dict[str, Any]]:
-    """Load an ONNX file into ONNX Runtime, for a number of threads; return the model and its interface."""
-    model = Onnx(path, threads)
-    return model, model.interface
-
-
-class Onnx:
-    """Runs an ONNX file on batches by name, each [B, *shape]."""
-
-    def __init__(self, path: Path, threads: int) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-
-    @property
-    def interface(self) -> dict[str, Any]:
-        """The only signature; shape and dtype of inputs and outputs by name."""
-        sides = {"inputs": self._session.get_inputs(), "outputs": self._session.get_outputs()}
-        described = {
-            side: {
-                value.name: [
-                    [size if isinstance(size, int) else None for size in value.shape],
-                    DTYPES.get(dtype := value.type.removeprefix("tensor(").removesuffix(")"), dtype),
-                ]
-                for value in values
-            }
-            for side, values in sides.items()
-        }
-        return {"signatures": [SIGNATURE], **described}
-
-    def __call__(self, batch: Any) -> Any:
-        (output,) = self._session.run(None, dict(batch))
-        return output
-
-
-README = """\
-import numpy as np
-import onnxruntime
-
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = 1
-model = onnxruntime.InferenceSession("$file", options, ["CPUExecutionProvider"])
-
-
-def predict(inputs):
-    (outputs,) = model.run(None, inputs)
-    return outputs
-
-"""
-RUN = ""

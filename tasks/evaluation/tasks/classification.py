@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,15 +13,18 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from tasks.config.task import LABEL
 from tasks.errors import Failed
-from tasks.evaluation import ordering, pictures, thresholds
+from tasks.evaluation import binary, pictures
+from tasks.evaluation.binary import USUAL, Binary
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Kept
+from tasks.evaluation.judging import SMALLEST, Judge, Kept
 from tasks.evaluation.metrics import Means, Metric, Score, Share, WithoutInterval, mean
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
-from tasks.evaluation.units import Floats, Units
-from tasks.models.features import classes, input_arrays
+from tasks.evaluation.units import Floats
+from tasks.models.features import classes
+
+MOST_CLASSES = 100
+"""Classes that are tried as the only answer: the most frequent ones."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def counts(predictions: Predictions) -> Floats:
 
 
 def of_classes(sums: Floats) -> Floats:
-    """Return the examples of units by class, [units, classes], from sums of `counts`."""
+    """Return the examples of units by class or label, [units, classes], from sums of `counts`."""
     return np.split(sums, 3, axis=-1)[2]
 
 
@@ -123,8 +127,8 @@ def positive_of(predictions: Predictions) -> Binary:
 
 
 def decided(predictions: Predictions) -> Floats:
-    """Return the `thresholds.counts` of that decision, [N, 4]."""
-    return thresholds.counts(positive_of(predictions), predictions.threshold)
+    """Return the `binary.counts` of that decision, [N, 4]."""
+    return binary.counts(positive_of(predictions), predictions.threshold)
 
 
 def scored(predictions: Predictions) -> Floats:
@@ -139,10 +143,10 @@ DECIDED = ("precision", "recall", "f1", "mcc")
 OF_POSITIVE: dict[str, Metric] = {
     **{
         name: metric
-        for name, metric in thresholds.measures(decided).items()
+        for name, metric in binary.measures(decided).items()
         if name in ("precision", "recall", "f1", "mcc")
     },
-    **ordering.metrics(scored),
+    **binary.ordered(scored),
 }
 """The metrics that there are where one class is called positive."""
 
@@ -157,24 +161,22 @@ METRICS: dict[str, Metric] = {
 """By the names of `evaluate.metrics`."""
 
 
-class Judge:
-    """Implements `tasks.evaluation.judging.Judge`."""
+class ClassificationJudge(Judge):
+    """Judges a classifier."""
 
+    task = "classification"
+    metrics = METRICS
     saved = "logits"
-    example_of = None
-    units: Units | None = None
-    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
-        self.split, self.config = split, config
+        super().__init__(split, config, loss)
         self.names = classes(split.features)
-        self.inputs = input_arrays(split.features, split.arrays)
         self.labels = np.asarray(split.arrays[LABEL])
         self.examples = len(self.labels)
         self.outputs = len(self.names)
         self.positive = self._positive(config)
         left_out = OF_POSITIVE if self.positive is None else {}
-        self.metrics: dict[str, Metric] = {name: each for name, each in METRICS.items() if name not in left_out}
+        self.metrics = {name: each for name, each in METRICS.items() if name not in left_out}
         if asked := [name for name in (config.primary, *(config.metrics or ())) if name in left_out]:
             rule = f"is of one class against the others, and there are {len(self.names)}"
             raise Failed("evaluate.metrics", asked[0], rule, "name the class in evaluate.positive")
@@ -198,6 +200,16 @@ class Judge:
         """Accuracy of always predicting the most frequent label of these examples."""
         return {"majority_accuracy": float(np.bincount(self.labels).max() / len(self.labels))}
 
+    def constants(self, predictions: Predictions) -> Iterator[Predictions]:
+        """Yield the frequencies of the classes, of which the most frequent one is the likeliest, and each alone."""
+        counts, shape = np.bincount(predictions.labels, minlength=self.outputs), predictions.log_probabilities.shape
+        shares = np.maximum(counts / counts.sum(), SMALLEST)
+        yield replace(predictions, log_probabilities=np.broadcast_to(np.log(shares), shape))
+        for number in np.argsort(-counts, kind="stable")[:MOST_CLASSES]:
+            sure = np.full(shape, np.log(SMALLEST))
+            sure[:, number] = 0.0
+            yield replace(predictions, log_probabilities=sure)
+
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the logits."""
         return {"logits": outputs}
@@ -205,10 +217,6 @@ class Judge:
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the labels."""
         return Predictions.of(kept["logits"], self.labels, self.config.bins, self.positive or 0, self.threshold)
-
-    def extents(self, predictions: Predictions) -> Floats:
-        """Return 1 for each example: all of it is scored."""
-        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable classes, [N]."""
@@ -261,10 +269,6 @@ class Judge:
         numbers = range(len(self.names)) if len(self.names) > 2 else [predictions.positive]
         columns = {self.names[number]: scored(replace(predictions, positive=number)) for number in numbers}
         return {name: (each[:, 0], each[:, 1]) for name, each in columns.items()}
-
-    def show(self, call: Any) -> dict[str, Any]:
-        """Return nothing: a classifier generates nothing."""
-        return {}
 
 
 def most_wrong(predictions: Predictions, most: int) -> npt.NDArray[np.int64]:

@@ -1,7 +1,8 @@
-"""Multilabel classification: any number of labels for each example."""
+"""Multilabel classification: any number of labels for each example; and anomaly detection, by one of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,18 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from tasks.config.task import TARGET
+from tasks.errors import Failed
+from tasks.evaluation import binary, pictures
+from tasks.evaluation.binary import Binary
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.judging import Kept
+from tasks.evaluation.judging import SMALLEST, Judge, Kept, share_or_none
 from tasks.evaluation.metrics import Means, Metric, Score, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
 from tasks.evaluation.splits import Split
-from tasks.evaluation.thresholds import USUAL, Binary
-from tasks.evaluation.units import Floats, Units
-from tasks.models.features import input_arrays, targets
-from tasks.models.forward import Call
+from tasks.evaluation.tasks.classification import of_classes
+from tasks.evaluation.units import Floats
+from tasks.models.features import targets
 
 BINS = 20
 MANY = 12
@@ -61,14 +64,9 @@ def f1(means: Floats, micro: bool) -> Floats:
     return np.divide(2 * true_positives, both, out=np.zeros_like(both), where=both > 0).mean(axis=-1)
 
 
-def of_labels(sums: Floats) -> Floats:
-    """Return the true labels of units by label, [units, labels], from sums of `counts`."""
-    return np.split(sums, 3, axis=-1)[2]
-
-
 def of_any_label(sums: Floats) -> Floats:
     """Return the true labels of units, [units, 1], from sums of `counts`."""
-    return of_labels(sums).sum(axis=-1, keepdims=True)
+    return of_classes(sums).sum(axis=-1, keepdims=True)
 
 
 def label_accuracy(predictions: Predictions) -> Floats:
@@ -82,27 +80,30 @@ def loss(predictions: Predictions) -> Floats:
     return np.logaddexp(0, signed).mean(axis=-1, keepdims=True)
 
 
+def scored(predictions: Predictions) -> Floats:
+    """Return the logit of each example, and 1 of an anomaly or 0, [N, 2]."""
+    return np.concatenate([predictions.logits[:, :1], predictions.truth[:, :1]], axis=1).astype(np.float64)
+
+
 METRICS: dict[str, Metric] = {
-    "macro_f1": Score(counts, partial(f1, micro=False), needs=of_labels),
+    "macro_f1": Score(counts, partial(f1, micro=False), needs=of_classes),
     "micro_f1": Score(counts, partial(f1, micro=True), needs=of_any_label),
     "label_accuracy": Score(label_accuracy, mean),
     "loss": Means(loss, mean),
 }
+ANOMALY_METRICS: dict[str, Metric] = {**binary.ordered(scored), "loss": Means(loss, mean)}
 
 
-class Judge:
-    """Implements `tasks.evaluation.judging.Judge`."""
+class MultilabelJudge(Judge):
+    """Judges each label, of any number."""
 
+    task = "multilabel"
     metrics = METRICS
     saved = "logits"
-    example_of: npt.NDArray[np.int64] | None = None
-    units: Units | None = None
-    threshold = USUAL
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
-        self.split = split
+        super().__init__(split, config, loss)
         self.names = targets(split.features)
-        self.inputs = input_arrays(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:]) > 0.5
         self.examples, self.outputs = self.truth.shape
 
@@ -117,6 +118,12 @@ class Judge:
         every = Predictions(np.ones(self.truth.shape), self.truth)
         return {"all_labels_macro_f1": METRICS["macro_f1"](every)}
 
+    def constants(self, predictions: Predictions) -> Iterator[Predictions]:
+        """Yield every label, in no order, and the frequency of each."""
+        yield replace(predictions, logits=np.ones(predictions.logits.shape))
+        shares = np.clip(predictions.truth.mean(axis=0), SMALLEST, 1 - SMALLEST)
+        yield replace(predictions, logits=np.broadcast_to(logit(shares), predictions.logits.shape))
+
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the logits."""
         return {"logits": outputs}
@@ -124,10 +131,6 @@ class Judge:
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the true labels."""
         return Predictions(kept["logits"].astype(np.float64), self.truth)
-
-    def extents(self, predictions: Predictions) -> Floats:
-        """Return 1 for each example: all of it is scored."""
-        return np.ones(self.examples)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return which labels are predicted, [N, labels]."""
@@ -137,10 +140,6 @@ class Judge:
         """Return a decision for each label."""
         probabilities, truths = expit(predictions.logits), predictions.truth
         return {name: Binary(probabilities[:, i], truths[:, i]) for i, name in enumerate(self.names)}
-
-    def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return nothing: every figure is a metric."""
-        return {}
 
     def details(self, predictions: Predictions) -> dict[str, Any]:
         """Return accuracy, precision, recall and F1 of each label."""
@@ -152,30 +151,45 @@ class Judge:
                 {
                     "class": name,
                     "accuracy": float(right[i]),
-                    "precision": _share(true_positives[i], predicted[i]),
-                    "recall": _share(true_positives[i], truth[i]),
-                    "f1": _share(2 * true_positives[i], predicted[i] + truth[i]),
+                    "precision": share_or_none(true_positives[i], predicted[i]),
+                    "recall": share_or_none(true_positives[i], truth[i]),
+                    "f1": share_or_none(2 * true_positives[i], predicted[i] + truth[i]),
                     "support": int(truth[i]),
                 }
                 for i, name in enumerate(self.names)
             ]
         }
 
-    def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return nothing: F1 is not meaningful on a group in which a label is always or never true."""
-        return {}
-
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot the predicted probabilities of each label."""
         return {"labels": labels(predictions, self.names[:MANY], self.split.name)}
 
-    def show(self, call: Call) -> dict[str, Any]:
-        """Return nothing: a classifier generates nothing."""
-        return {}
 
+class AnomalyJudge(MultilabelJudge):
+    """Judges the order of the scores of one label, 1 for a known anomaly."""
 
-def _share(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole else None
+    task = "anomaly"
+    metrics = ANOMALY_METRICS
+
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
+        super().__init__(split, config, loss)
+        if len(self.names) != 1:
+            rule = "anomaly has one target, 1 for an anomaly"
+            raise Failed("model.task", f"targets {', '.join(self.names)}", rule, "use multilabel")
+        if self.truth.all() or not self.truth.any():
+            saw = f"{'all' if self.truth.all() else 'none'} of {len(self.truth)} examples are anomalies"
+            raise Failed(f"split {split.name}", saw, "scores are compared between both kinds", "enlarge the split")
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Average precision of a random order, which is the share of anomalies."""
+        return {"random_average_precision": float(self.truth.mean())}
+
+    def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
+        """Plot precision-recall and ROC curves, and the probabilities of both kinds."""
+        scores, truth = scored(predictions).T
+        curves = pictures.curves({self.names[0]: (scores, truth)}, self.split.name)
+        return {"curves": curves, **super().pictures(predictions, details)}
 
 
 @picture
