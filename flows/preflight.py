@@ -94,11 +94,10 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
 def check_source(flow: str, config: Config) -> None:
     """Check source, snapshot and task by file names alone."""
     from tasks.feed import needs
-    from tasks.sources import check, check_age
 
-    if flow == "release" or (source_features := check(config.source)) is None:
+    if flow == "release" or (source_features := config.source.check()) is None:
         return
-    check_age(config.source, config.records.oldest())
+    config.source.check_age(config.records.oldest())
     features = {name: feature.as_json() for name, feature in source_features.items()}
     needs.check_snapshot(features, config.snapshot)
     if flow != "dataset":

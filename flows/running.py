@@ -17,6 +17,7 @@ from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import decisions_on, state_name, suspend
 from flows.champions import pinned
+from flows.session import has_form
 from tasks.config.compose import Config
 from tasks.errors import Failed, Stopped
 from tasks.runner.attempt import RunRequest as RunRequest
@@ -30,12 +31,6 @@ Made = TypeVar("Made")
 
 run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
-has_form: ContextVar[bool] = ContextVar("has_form", default=True)
-"""Whether flows that are imported describe their parameters, for the form of a deployment.
-
-Prefect (3.8) describes them whenever a flow is imported, which takes half a second. A command that runs a flow has a
-config that is validated, and shows no form.
-"""
 NO_FORM = Signature([Parameter("config", Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)])
 
 

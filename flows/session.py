@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -34,6 +35,13 @@ ENVIRONMENT = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
 }
+
+has_form: ContextVar[bool] = ContextVar("has_form", default=True)
+"""Whether flows that are imported describe their parameters, for the form of a deployment.
+
+Prefect (3.8) describes them whenever a flow is imported, which takes half a second. A command that runs a flow has a
+config that is validated, and shows no form.
+"""
 
 
 def check_addresses(home: Home) -> None:
@@ -142,8 +150,6 @@ def import_prefect(flow: str) -> None:
     """Import a flow to run it, and Prefect with its engines, which the first call of a flow imports otherwise."""
     import prefect.flow_engine
     import prefect.task_engine  # noqa: F401
-
-    from flows.running import has_form
 
     has_form.set(False)
     importlib.import_module(f"flows.{flow}")

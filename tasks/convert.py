@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tasks.artifacts import Records
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SourceConfig
 from tasks.processes.workbench import work
 from tasks.records import work as records
 from tasks.runner import identities
 from tasks.runner.stages import run_stage, store_of_run, verb
+from tasks.sources.kinds import SourceConfig
 
 
 @verb
@@ -23,7 +23,6 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
         Failed: more unreadable examples than `records.bad_budget`, only one class, an empty split, or a file that
             changes while it is read.
     """
-    from tasks.sources import check_age
 
     memory = store_of_run().root / ".verified"
     return run_stage(
@@ -31,5 +30,5 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
         Records,
         identities.records(source, config, memory),
         work(records.convert, source, config, memory),
-        check=lambda: check_age(source, config.oldest()),
+        check=lambda: source.check_age(config.oldest()),
     )

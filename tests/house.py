@@ -144,19 +144,13 @@ WALKS: dict[str, list[str]] = {
         """,
         """
         tasks/config/compose.py: load > read_preset > ^load > validate > Config
-        tasks/config/sources/__init__.py: SourceConfig > AnySource
-        tasks/config/sources/tables.py: CsvSource
-        tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
         tasks/convert.py: convert
         tasks/records/work.py: convert
         tasks/records/conversion.py: build
-        tasks/sources/__init__.py: open_source > KINDS
-        tasks/sources/csv.py: open > Csv
-        tasks/sources/delimited.py: Delimited
-        tasks/sources/table_files.py: Tables.__init__
-        tasks/sources/csv.py: ^Csv > Csv._table
-        = null_values=config.missing
+        tasks/sources/kinds/tables.py: CsvSource.open
+        tasks/sources/csv.py: Csv.__init__ > Csv._table
+        = null_values=self._missing
         """,
     ],
     "a row of CSV with a number, from its file to the model": [

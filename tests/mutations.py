@@ -309,7 +309,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/convert.py",
-        "        check=lambda: check_age(source, config.oldest()),\n",
+        "        check=lambda: source.check_age(config.oldest()),\n",
         "",
         "test_run_verbs.py::test_a_run_without_the_commands_preflight_refuses_old_data",
         (
@@ -409,7 +409,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/config/sources/tables.py",
+        "tasks/sources/kinds/tables.py",
         '(=|%3D)", re.IGNORECASE)\n',
         '(=|%3D)")\n',
         "test_source_sql.py::test_what_is_refused",
@@ -2177,7 +2177,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/sources/csv.py",
-        "escapechar=config.escape or None, **quoting",
+        "escapechar=escape or None, **quoting",
         "**quoting",
         "test_source_csv.py",
         "A header with an escaped delimiter is refused.",
@@ -2782,7 +2782,7 @@ SECOND = [
         "Code from a foreign `.keras` file is executed instead of refused.",
     ),
     Mutation(
-        "tasks/config/sources/columns.py",
+        "tasks/sources/kinds/columns.py",
         (
             '        if len(set(self.classes)) < len(self.classes):\n            raise Conflict("classes",'
             ' list(self.classes), "must differ", "name each class once")\n'
@@ -3211,7 +3211,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/config/sources/folders.py",
+        "tasks/sources/kinds/folders.py",
         '    example: Literal["file", "line", "paragraph"] = "file"\n',
         '    example: Annotated[Literal["file", "line", "paragraph"], NOT_IDENTITY] = "file"\n',
         "test_golden_digests.py test_config_values.py test_convert_text_files.py test_config_reaches.py",
@@ -3702,7 +3702,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/config/sources/folders.py",
+        "tasks/sources/kinds/folders.py",
         (
             '    path: Annotated[Text, NOT_IDENTITY, IsPath()]\n    """The folder that holds the class'
             " folders, or an archive of it that is read in place (`a.zip`, `a.tar`,\n    `a.zip/folder`),"
@@ -4307,7 +4307,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/config/sources/tables.py",
+        "tasks/sources/kinds/tables.py",
         "        if self.header is not True and sorted(self.header) != sorted(self.columns):\n",
         "        if self.header is not True and set(self.header) != set(self.columns):\n",
         "test_config_rules.py test_config_values.py test_source_csv.py test_config_refusals.py",
@@ -4546,7 +4546,7 @@ SIXTH = [
         "With a piecewise schedule the learning rate changes one step later than the boundaries say.",
     ),
     Mutation(
-        "tasks/config/sources/tables.py",
+        "tasks/sources/kinds/tables.py",
         (
             "        if unreferenced(self.url) and PASSWORD.search(self.url):\n            raise"
             ' Conflict("url", "a URL with a password in it", RULE, REMEDY)\n'

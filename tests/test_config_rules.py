@@ -25,16 +25,6 @@ from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Constant, Cosine, Piecewise
 from tasks.config.snapshot import ImageSnapshot, TokensSnapshot
-from tasks.config.sources import (
-    CsvSource,
-    JsonlSource,
-    ParquetSource,
-    PythonSource,
-    SqlSource,
-    TfdsSource,
-    TfrecordSource,
-    WebdatasetSource,
-)
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
@@ -52,6 +42,16 @@ from tasks.registry.config import PromoteConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange
+from tasks.sources.kinds.catalogues import TfdsSource
+from tasks.sources.kinds.tables import (
+    CsvSource,
+    JsonlSource,
+    ParquetSource,
+    PythonSource,
+    SqlSource,
+    TfrecordSource,
+    WebdatasetSource,
+)
 
 NEEDED: dict[type[Section], str] = {
     ChampionGate: "{max_loss: 0.1}",

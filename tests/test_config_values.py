@@ -23,7 +23,6 @@ from tasks.config.refusals import _remedy
 from tasks.config.roles import CHIEF, SIDECAR
 from tasks.config.schedule import OneCycle, Piecewise, WarmupStableDecay
 from tasks.config.sizes import Bytes, parse
-from tasks.config.sources import CsvSource
 from tasks.config.spikes import Rollback
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
 from tasks.config.task import TASKS
@@ -33,6 +32,7 @@ from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, Slice
 from tasks.search.choosing import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
 from tasks.search.config import TuneConfig
 from tasks.search.space import Choice, FloatRange, IntRange
+from tasks.sources.kinds.tables import CsvSource
 from tests.support.training import raise_conflict
 
 

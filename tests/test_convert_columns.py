@@ -13,12 +13,12 @@ import pytest
 from tasks.artifacts import Outcome, Records
 from tasks.config.base import Conflict
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import CsvSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import OTHER
+from tasks.sources.kinds.tables import CsvSource
 
 COLUMNS = {
     "id": "category",

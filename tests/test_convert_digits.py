@@ -14,10 +14,10 @@ from PIL import Image
 
 from tasks.artifacts import Outcome, Records
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SklearnSource
 from tasks.processes.workbench import Workbench
 from tasks.records.conversion import build
 from tasks.records.reading import RecordsReader
+from tasks.sources.kinds.catalogues import SklearnSource
 
 CONFIG = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 

@@ -11,13 +11,13 @@ import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import ImageFolderSource
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
 from tasks.records.conversion import build, convert
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
 from tasks.sources.hashes import digests
+from tasks.sources.kinds.folders import ImageFolderSource
 from tasks.view.words import describe
 from tests.support.raw_data import png
 

@@ -19,14 +19,14 @@ from PIL import Image
 
 from tasks.artifacts import Records
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SklearnSource
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.conversion import build, convert
 from tasks.records.reading import RecordsReader
 from tasks.records.sorting import RUNS
-from tasks.sources import Piece, Rows, fingerprint
+from tasks.sources import Piece, Rows
+from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.sources.sklearn import Digits
 from tasks.store.files import checksums
 from tests.support.interruptions import goes_on_from_any_piece
@@ -193,11 +193,11 @@ def test_the_number_of_shards_changes_no_order(
 
 
 def test_the_fingerprint_lists_every_key_and_content_sorted() -> None:
-    listed = fingerprint(SklearnSource())
+    listed = SklearnSource().open().fingerprint()
     assert len(listed) == 1797
     assert listed == sorted(listed)
     assert all(len(digest) == 64 for _, digest in listed)
-    assert listed == fingerprint(SklearnSource())
+    assert listed == SklearnSource().open().fingerprint()
 
 
 def test_ten_broken_examples_are_named_the_others_counted_and_what_is_written_is_kept(

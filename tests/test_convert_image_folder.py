@@ -14,7 +14,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
-from tasks.config.sources import ImageFolderSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
@@ -22,7 +21,7 @@ from tasks.reader import Reader
 from tasks.reader.decoding import flat
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
-from tasks.sources import check, fingerprint
+from tasks.sources.kinds.folders import ImageFolderSource
 from tests.support.raw_data import RED, SIDE, flag, kinds
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
@@ -123,8 +122,8 @@ def test_classes_are_the_sorted_folders_that_hold_an_image(folder: Path, bench: 
     outcome = conversion.build(bench, source(folder), CONFIG)
     assert outcome.features["label"]["classes"] == ["dark", "light"]
     assert outcome.counts["examples"] == 31
-    assert "dark/of/night/x.png" in dict(fingerprint(source(folder)))
-    assert "dark/of/night/x.png" not in dict(fingerprint(source(folder, exclude=["of"])))
+    assert "dark/of/night/x.png" in dict(source(folder).open().fingerprint())
+    assert "dark/of/night/x.png" not in dict(source(folder, exclude=["of"]).open().fingerprint())
 
 
 @pytest.mark.parametrize("name", ["truncated.png", "truncated.jpg", "empty.png", "text.jpg"])
@@ -166,6 +165,6 @@ def test_what_a_listing_shows_is_refused_before_anything_is_read(folder: Path) -
         (source(folder), "source.path", "loose.png; an image is in the folder of its class"),
     ]:
         with pytest.raises(Refused, match=says) as refused:
-            check(config)
+            config.check()
         assert (refused.value.field, refused.value.exit_code) == (field, 2)
-    check(source(folder, exclude=["loose.png"]))
+    source(folder, exclude=["loose.png"]).check()

@@ -24,7 +24,7 @@ from tests.support.raw_data import png
 SCRIPT = """
 import sys
 from pathlib import Path
-from tasks.config.sources import CsvSource
+from tasks.sources.kinds.tables import CsvSource
 from tasks.config.records import RecordsConfig
 from tasks.records import conversion
 from tasks.sources import table_files

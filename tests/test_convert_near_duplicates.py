@@ -21,7 +21,6 @@ from PIL import Image, ImageFilter
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config.base import Conflict
 from tasks.config.records import NearDuplicates, RecordsConfig
-from tasks.config.sources import ImageFolderSource, JsonlSource
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
@@ -30,6 +29,8 @@ from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _sig
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
 from tasks.sources.hashes import digests, split_numbers
+from tasks.sources.kinds.folders import ImageFolderSource
+from tasks.sources.kinds.tables import JsonlSource
 from tasks.view.sections import data
 from tasks.view.words import describe
 from tests.support.homes import CommandHome

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import JsonlSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion, duplicates, merging
@@ -36,6 +35,7 @@ from tasks.sources import Bad, Piece, Rows
 from tasks.sources.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
 from tasks.sources.hashes import SPACE, digests
 from tasks.sources.hashes import places as split_of_keys
+from tasks.sources.kinds.tables import JsonlSource
 from tasks.sources.record_files import RecordFile, decode
 from tests.support.benches import RowsSource
 from tests.support.raw_data import png

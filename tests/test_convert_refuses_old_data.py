@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tasks.config.compose import load
-from tasks.config.sources import SklearnSource, SourceConfig, TextFilesSource
 from tasks.errors import Refused
-from tasks.sources import check_age
+from tasks.sources.kinds import SourceConfig
+from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.sources.kinds.folders import TextFilesSource
 from tests.support.homes import DIGITS, CommandHome
 
 
@@ -26,14 +27,14 @@ def aged(folder: Path, *hours: float) -> TextFilesSource:
 
 def refusal(source: SourceConfig, age: str) -> Refused:
     with pytest.raises(Refused) as refused:
-        check_age(source, load(DIGITS, [("records.max_age", age)]).records.oldest())
+        source.check_age(load(DIGITS, [("records.max_age", age)]).records.oldest())
     return refused.value
 
 
 def test_the_newest_file_decides(tmp_path: Path) -> None:
     source = aged(tmp_path, 100, 30.5)
-    check_age(source, load(DIGITS, [("records.max_age", "31h")]).records.oldest())
-    check_age(source, None)
+    source.check_age(load(DIGITS, [("records.max_age", "31h")]).records.oldest())
+    source.check_age(None)
     error = refusal(source, "30h")
     assert "its newest file is 1 day, 6:30" in str(error) and "allows 1 day, 6:00:00" in str(error)
     assert "1 day" in str(refusal(source, "1d"))

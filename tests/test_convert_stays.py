@@ -18,15 +18,14 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Outcome, Records
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SourceConfig
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
 from tasks.records.conversion import build
 from tasks.records.merging import Runs
 from tasks.records.reading import RecordsReader
 from tasks.records.sorting import ROW, Sorter
-from tasks.sources import open_source
 from tasks.sources.features import KEY, Feature
+from tasks.sources.kinds import SourceConfig
 from tasks.sources.rows import bytes_of, hashes_of_columns
 from tests.support.raw_data import png
 
@@ -108,7 +107,7 @@ def written(folder: Path, kind: str, rows: list[dict[str, Any]]) -> Path:
 def homes(bench: Workbench, source: dict[str, Any], by: str = "size", **records: Any) -> dict[str, tuple[int, int]]:
     """The split and the hash of each row, by one of its values as text."""
     config = RecordsConfig(splits=SHARES, **records)
-    opened = open_source(TypeAdapter(SourceConfig).validate_python(source))
+    opened = TypeAdapter(SourceConfig).validate_python(source).open()
     opened.fingerprint()
     sorter = Sorter(opened, config, bench.staging, json.dumps([source, records]))
     notes = [note for numbered in enumerate(opened.pieces()) for note in sorter.sort(numbered)]

@@ -16,13 +16,12 @@ from tasks.artifacts import Records
 from tasks.config.base import identity
 from tasks.config.compose import Config
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
-from tasks.sources import check, fingerprint, open_source
 from tasks.sources.files import pattern
+from tasks.sources.kinds.folders import TextFilesSource
 from tasks.view.words import describe
 from tests.support.pages import page_of
 from tests.support.raw_data import ODD
@@ -52,7 +51,7 @@ def test_an_example_is_named_by_the_byte_at_which_it_begins(tmp_path: Path) -> N
     (tmp_path / "a.txt").write_bytes(content)
 
     def begins(example: str) -> dict[int, bytes]:
-        opened = open_source(source(tmp_path, example=example))
+        opened = source(tmp_path, example=example).open()
         opened.fingerprint()
         rows = [rows for piece in opened.pieces() for rows in opened.read(piece)]
         texts = [text for each in rows for text in each.columns["text"].to_pylist()]
@@ -99,7 +98,7 @@ def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None
     config = source(folder, undecodable="skip")
     outcome = conversion.build(bench, config, CONFIG)
     assert (outcome.counts["examples"], outcome.counts["quarantined"], outcome.counts["skipped"]) == (34, 0, 2)
-    assert len(fingerprint(config)) == 36
+    assert len(config.open().fingerprint()) == 36
     assert outcome.statistics["skipped"] == [
         ["shelf1/latin.txt", "byte 3 (0xe9) is not UTF-8", "shelf1/latin.txt"],
         ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8", "shelf2/utf16.txt"],
@@ -130,9 +129,9 @@ def test_glob_and_exclude_choose_files(folder: Path) -> None:
     (folder / "outside.txt").symlink_to(folder / "a/b/deep.txt")
     (folder / "link").symlink_to(folder / "a")
     os.mkfifo(folder / "pipe.txt")
-    keys = {key for key, _ in fingerprint(source(folder)) if not key.startswith("shelf") and key not in ODD}
+    keys = {key for key, _ in source(folder).open().fingerprint() if not key.startswith("shelf") and key not in ODD}
     assert keys == {"a/b/deep.txt", "a/tests.txt", "outside.txt"}
-    assert {key for key, _ in fingerprint(source(folder, glob="a/*.txt", exclude=[]))} == {"a/tests.txt"}
+    assert {key for key, _ in source(folder, glob="a/*.txt", exclude=[]).open().fingerprint()} == {"a/tests.txt"}
 
 
 @pytest.mark.parametrize(
@@ -152,9 +151,9 @@ def test_a_glob_means_what_it_means_in_a_shell(glob: str, takes: list[str], leav
 
 
 def test_the_digest_sees_keys_and_contents_and_not_the_folder(folder: Path, tmp_path: Path) -> None:
-    before = fingerprint(source(folder))
+    before = source(folder).open().fingerprint()
     moved = folder.rename(tmp_path / "elsewhere")
-    assert fingerprint(source(moved)) == before
+    assert source(moved).open().fingerprint() == before
     assert identity(source(moved)) == identity(source(folder))
     assert dict(before)["bom.txt"] == hashlib.sha256(ODD["bom.txt"]).hexdigest()
 
@@ -162,14 +161,14 @@ def test_the_digest_sees_keys_and_contents_and_not_the_folder(folder: Path, tmp_
 def test_an_unchanged_file_is_hashed_once(folder: Path, tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     time.sleep(0.15)  # files as young as these are not trusted to have settled
-    before = fingerprint(source(folder), memory)
+    before = source(folder).open(memory).fingerprint()
     [kept] = memory.glob("sources/*.json")
     kept.write_text(kept.read_text().replace(dict(before)["bom.txt"], "f" * 64))
-    assert dict(fingerprint(source(folder), memory))["bom.txt"] == "f" * 64, "the memory was not used"
+    assert dict(source(folder).open(memory).fingerprint())["bom.txt"] == "f" * 64, "the memory was not used"
     (folder / "bom.txt").write_bytes(ODD["bom.txt"])
-    assert fingerprint(source(folder), memory) == before
+    assert source(folder).open(memory).fingerprint() == before
     kept.write_text("not json")
-    assert fingerprint(source(folder), memory) == before
+    assert source(folder).open(memory).fingerprint() == before
 
 
 def test_a_file_that_changes_while_it_is_read_ends_the_run(folder: Path, bench: Workbench) -> None:
@@ -189,14 +188,14 @@ def test_what_a_listing_shows_is_refused(folder: Path) -> None:
         (source(Path("stdlib:json")), "after stdlib: comes nothing"),
     ]:
         with pytest.raises(Refused, match=says):
-            check(config)
+            config.check()
     (folder / "broken.txt").symlink_to(folder / "nowhere")
     with pytest.raises(Refused, match=r"broken.txt: No such file"):
-        check(source(folder))
+        source(folder).check()
 
 
 def test_stdlib_is_this_pythons_own_library(tmp_path: Path) -> None:
-    listed = dict(fingerprint(TextFilesSource(path="stdlib:", glob="**/*.py"), tmp_path))
+    listed = dict(TextFilesSource(path="stdlib:", glob="**/*.py").open(tmp_path).fingerprint())
     decoder = Path(sysconfig.get_path("stdlib"), "json/decoder.py").read_bytes()
     assert listed["json/decoder.py"] == hashlib.sha256(decoder).hexdigest()
     assert len(listed) > 500

@@ -18,13 +18,13 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
-from tasks.config.sources import TfdsSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
-from tasks.sources import Rows, Source, check, fingerprint, open_source
+from tasks.sources import Rows, Source
+from tasks.sources.kinds.catalogues import TfdsSource
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1)
 
@@ -66,7 +66,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("tfds")
     (home / "builders.py").write_text(BUILDERS)
     module = str(home / "builders.py")
-    fingerprint(TfdsSource(dataset="local", data_dir=str(home / "sets"), module=module, download=True))
+    TfdsSource(dataset="local", data_dir=str(home / "sets"), module=module, download=True).open().fingerprint()
     return home / "sets"
 
 
@@ -92,15 +92,12 @@ def test_every_example_of_the_chosen_splits_is_read(prepared: Path, bench: Workb
             collected[example["key"][0].decode()] = int(pixels[0, 0, 0])
     assert sorted(collected) == sorted([f"train/{n:07d}" for n in range(40)] + [f"test/{n:07d}" for n in range(10)])
     assert sorted(collected.values()) == list(range(50))
-    assert (
-        sum(piece.where[-1] - piece.where[-2] for piece in open_source(source(prepared, splits=["test"])).pieces())
-        == 10
-    )
+    assert sum(piece.where[-1] - piece.where[-2] for piece in source(prepared, splits=["test"]).open().pieces()) == 10
 
 
 def test_a_label_of_none_of_the_classes_is_missing(prepared: Path) -> None:
     """Unlabelled test splits have -1."""
-    opened: Any = open_source(source(prepared))
+    opened: Any = source(prepared).open()
     assert opened._column("kind", [0, 1, -1, 2]).to_pylist() == ["night", "day", None, None]
 
 
@@ -119,11 +116,11 @@ def test_a_feature_is_key_or_group(prepared: Path, bench: Workbench, publish: Ca
 
 
 def test_the_digest_is_of_the_files_that_are_read(prepared: Path, tmp_path: Path) -> None:
-    files = dict(fingerprint(source(prepared, splits=["test"]), tmp_path))
+    files = dict(source(prepared, splits=["test"]).open(tmp_path).fingerprint())
     assert sorted(files) == ["features.json", "kind.labels.txt", "local-test.tfrecord-00000-of-00001"]
-    assert len(fingerprint(source(prepared))) == 4
+    assert len(source(prepared).open().fingerprint()) == 4
     direct = TfdsSource(dataset="local", data_dir=str(prepared / "local/1.0.0"), splits=("test",))
-    assert dict(fingerprint(direct)) == files
+    assert dict(direct.open().fingerprint()) == files
 
 
 def test_what_is_not_there_is_refused_at_once_with_a_remedy(prepared: Path) -> None:
@@ -152,17 +149,17 @@ def test_what_is_not_there_is_refused_at_once_with_a_remedy(prepared: Path) -> N
         (source(prepared, key="picture"), "source.key", "a text or a number"),
     ]:
         with pytest.raises(Refused, match=says) as refused:
-            check(config)
+            config.check()
         assert (refused.value.field, refused.value.exit_code) == (field, 2)
     assert time.monotonic() - started < 10
 
 
 def test_an_unreachable_network_is_said_soon(prepared: Path) -> None:
     config = source(prepared, dataset="from_afar", module=str(prepared.parent / "builders.py"), download=True)
-    check(config)
+    config.check()
     started = time.monotonic()
     with pytest.raises(Failed, match="from_afar.*127.0.0.1") as failed:
-        fingerprint(config)
+        config.open().fingerprint()
     assert time.monotonic() - started < 120
     assert "\n" not in str(failed.value)
     assert not list(prepared.glob("from_afar/1*"))
@@ -179,13 +176,14 @@ def test_a_damaged_shard_is_named(prepared: Path, bench: Workbench, tmp_path: Pa
         conversion.build(bench, source(copy), CONFIG)
     shard.unlink()
     with pytest.raises(Refused, match="is missing"):
-        check(source(copy))
+        source(copy).check()
 
 
 def test_neither_tensorflow_nor_tfds_is_imported(prepared: Path) -> None:
     code = (
-        "import sys; from tasks.config.sources import TfdsSource; from tasks.sources import check, fingerprint; "
-        f"config = TfdsSource(dataset='local', data_dir={str(prepared)!r}); check(config); fingerprint(config); "
+        "import sys; from tasks.sources.kinds.catalogues import TfdsSource; "
+        f"config = TfdsSource(dataset='local', data_dir={str(prepared)!r}); config.check(); "
+        "config.open().fingerprint(); "
         "assert not {'tensorflow', 'tensorflow_datasets', 'keras'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

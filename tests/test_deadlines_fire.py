@@ -28,7 +28,6 @@ from infra.services import Layout
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import load
 from tasks.config.notify import NotifyConfig
-from tasks.config.sources import TfdsSource
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency
 from tasks.exporting.formats import stablehlo
@@ -45,6 +44,7 @@ from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
 from tasks.runs.runs import opened
 from tasks.sources import files, tfds_prepare
+from tasks.sources.kinds.catalogues import TfdsSource
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
 from tasks.training.engines.tensorflow.strategies import horovod_rendezvous

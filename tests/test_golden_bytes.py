@@ -21,13 +21,13 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
-from tasks.config.sources import SklearnSource
 from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models.architectures.convnet import ConvnetModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.sources.kinds.catalogues import SklearnSource
 from tests.support.benches import published, workbench
 
 CONFIG = ConvnetModel(filters=(4,), dense=8, dropout=0.0)

@@ -17,13 +17,12 @@ from tasks.artifacts import Records
 from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.compose import load
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.sources import open_source
+from tasks.sources.kinds.folders import ImageFolderSource, TextFilesSource
 from tests.support.documents import blocks, run_script
 from tests.support.homes import ROOT, CommandHome, init
 from tests.support.raw_data import pictures, texts
@@ -56,7 +55,7 @@ def test_no_split_of_few_examples_is_empty(tmp_path: Path, bench: Workbench, cou
     preset = guess_source(pictures(tmp_path / "few", count))
     (tmp_path / "few.yaml").write_text(preset_of(preset, Path("few.yaml")))
     config = load(tmp_path / "few.yaml")
-    assert len(open_source(config.source).fingerprint()) == count
+    assert len(config.source.open().fingerprint()) == count
     counts = conversion.build(bench, config.source, config.records).counts
     assert counts["examples"] == count and all(counts[split] for split in config.records.names)
 
@@ -120,7 +119,7 @@ def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workben
     assert preset.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
     (tmp_path / "notes.yaml").write_text(preset_of(preset, Path("notes.yaml")))
     config = load(tmp_path / "notes.yaml")
-    assert (config.model.kind, open_source(config.source).pieces()[0].where[2] > 0) == ("transformer", True)
+    assert (config.model.kind, config.source.open().pieces()[0].where[2] > 0) == ("transformer", True)
 
 
 def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbenc
     preset = guess_source(bench.staging.root)
     assert (preset.what, preset.examples, preset.classes) == ("images", 24, ["round", "square"])
     (tmp_path / "again.yaml").write_text(preset_of(preset, Path("again.yaml")))
-    again = open_source(load(tmp_path / "again.yaml").source)
+    again = load(tmp_path / "again.yaml").source.open()
     assert sum(len(rows.keys) for piece in again.pieces() for rows in again.read(piece)) == 24
 
 

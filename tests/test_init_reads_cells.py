@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config.sources.formats import CellFormat
-from tasks.config.sources.tables import CsvSource
 from tasks.errors import Refused
 from tasks.exporting import raw_rows
 from tasks.guess import Choices, guess_source
@@ -23,8 +21,9 @@ from tasks.reader.formats import Dates, Lists, Numbers
 from tasks.records import cells
 from tasks.records.kinds.label import plain_classes
 from tasks.records.kinds.number import fall_together
-from tasks.sources import open_source
 from tasks.sources.features import Feature
+from tasks.sources.kinds.formats import CellFormat
+from tasks.sources.kinds.tables import CsvSource
 
 NUMBER, TIME = Feature("number", "float32"), Feature("time", "int64")
 
@@ -364,7 +363,7 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
     guess = guess_source(path)
     assert guess.source["key"] == "column0" and guess.columns.inputs == ["x"]
     assert "a column without a name is called by its place, from 0: column0, column2" in guess.said
-    source = open_source(CsvSource.model_validate(guess.source))
+    source = CsvSource.model_validate(guess.source).open()
     source.fingerprint()
     [rows] = [rows for piece in source.pieces() for rows in source.read(piece)]
     assert rows.columns["column0"].to_pylist()[:2] == ["1", "2"]

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.config.sources import CsvSource
 from tasks.errors import Refused
 from tasks.guess import guess_source
 from tasks.guess.forms import csv, jsonl
-from tasks.sources import open_source
+from tasks.sources.kinds.tables import CsvSource
 
 
 def table(path: Path, head: str, rows: list[str]) -> Path:
@@ -80,7 +79,7 @@ ROWS = [f"{n}.5,{'uvw'[n % 3]},{'ab'[n % 2]}" for n in range(30)]
 def test_a_column_without_a_name_is_called_by_its_place(head: str, rows: list[str], said: str, tmp_path: Path) -> None:
     guess = guess_source(table(tmp_path / "t.csv", head, rows))
     assert guess.columns.label == "label" and said in "\n".join(guess.said)
-    opened = open_source(CsvSource.model_validate(guess.source))
+    opened = CsvSource.model_validate(guess.source).open()
     opened.fingerprint()
     [read] = [batch for piece in opened.pieces() for batch in opened.read(piece)]
     assert {"kind", "label", "size"} <= read.columns.keys() and len(read.keys) == 30

@@ -10,10 +10,9 @@ import pytest
 import soundfile
 from PIL import Image
 
-from tasks.config.sources import ImageFolderSource
 from tasks.errors import Refused
 from tasks.guess import guess_source
-from tasks.sources import open_source
+from tasks.sources.kinds.folders import ImageFolderSource
 from tests.support.rows import everything
 
 
@@ -35,7 +34,7 @@ def test_a_tiff_is_kept_where_a_png_would_lose_levels(tmp_path: Path, kind: str,
     for name in "ab":
         (tmp_path / name).mkdir()
         Image.fromarray(pixels).save(tmp_path / name / "0.TIF")
-    opened = open_source(ImageFolderSource(path=str(tmp_path)))
+    opened = ImageFolderSource(path=str(tmp_path)).open()
     opened.fingerprint()
     with Image.open(io.BytesIO(everything(opened).columns["image"][0])) as image:
         assert image.format == form

@@ -16,7 +16,6 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config.compose import load
 from tasks.config.snapshot import TableSnapshot
-from tasks.config.sources import PythonSource
 from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
@@ -26,7 +25,7 @@ from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.snapshots import own_files
-from tasks.sources import open_source
+from tasks.sources.kinds.tables import PythonSource
 from tasks.training.fit import fit
 from tests.support.tiny import CONFIG, FILES, MODEL, stopping_after
 
@@ -274,9 +273,7 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
             "loss/": identities.model(tiny, MODEL, loss, 5).inputs(Model)["sources"],
             "metrics/": EvaluateConfig(own_metrics={"m": "nets:make"}, folder=str(tmp_path)).source_files(),
             "functions/": own_files(TableSnapshot(transforms={"a": function})),
-            "": open_source(
-                PythonSource(function="nets:make", folder=str(tmp_path), columns={"a": "number"})  # type: ignore[arg-type]
-            ).fingerprint(),
+            "": PythonSource(function="nets:make", folder=str(tmp_path), columns={"a": "number"}).open().fingerprint(),
         }
         for prefix, rows in doors.items():
             assert [tuple(row) for row in rows if "package/" in row[0]] == [

@@ -19,7 +19,6 @@ from tasks.artifacts import Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
-from tasks.config.sources import CsvSource
 from tasks.errors import Failed
 from tasks.exporting import raw_rows
 from tasks.exporting.preprocess import read_transform
@@ -30,6 +29,7 @@ from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable
 from tasks.records import conversion
 from tasks.sources.features import Feature
+from tasks.sources.kinds.tables import CsvSource
 from tasks.store.files import pretty
 
 COLUMNS = {"Größe": "number", "Straße": "category", "Urteil": "category"}

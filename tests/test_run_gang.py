@@ -26,7 +26,6 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config.cluster import ClusterConfig
-from tasks.config.sources import SqlSource
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import fork_server, member, places, wire
 from tasks.processes import gang as gangs
@@ -40,6 +39,7 @@ from tasks.processes.workbench import Limits, Request, Work, secrets_of
 from tasks.runner import hosts
 from tasks.runner.showing import Presence
 from tasks.runner.signals import Signals
+from tasks.sources.kinds.tables import SqlSource
 from tasks.training.fit import fit
 from tests.support.stacks import free_ports
 

@@ -23,7 +23,6 @@ import pytest
 from infra.services import call
 from tasks.artifacts import Outcome, Records
 from tasks.config.compose import load
-from tasks.config.sources import TextFilesSource
 from tasks.errors import Stopped
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Work, Workbench
@@ -31,6 +30,7 @@ from tasks.runner.attempt import RunRequest, attempt_run, current
 from tasks.runner.identities import Code, Identity
 from tasks.runner.stages import run_stage
 from tasks.runs.journal import read
+from tasks.sources.kinds.folders import TextFilesSource
 from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome
 from tests.support.kills import stop
 from tests.support.shared import shared_fork_servers, shared_server
@@ -127,11 +127,10 @@ def test_nohup_outlives_its_terminal(prepared: Callable[[str], CommandHome]) -> 
 
 
 def hash_a_huge_source(folder: Path) -> None:
-    from tasks.sources import fingerprint
 
     with open(folder / "huge.txt", "wb") as file:
         file.truncate(1 << 40)  # a hole: no byte of it is stored, and hashing it takes a quarter of an hour
-    fingerprint(TextFilesSource(path=str(folder)))
+    TextFilesSource(path=str(folder)).open().fingerprint()
 
 
 def wait_for_a_lock(folder: Path) -> None:

@@ -108,7 +108,7 @@ def test_each_of_several_trainings_has_a_seed_of_its_own(
     assert isinstance(chosen, Model)
     *trainings, choice = made
     assert [name for _, name, _ in trainings] == ["seed_0", "seed_1", "seed_2"]
-    seeds = [arguments[4] for _, _, arguments in trainings]
+    seeds = [arguments[3] for _, _, arguments in trainings]
     assert seeds[0] == 5 and len(set(seeds)) == 3
-    assert all(arguments[3].seeds == 1 for _, _, arguments in trainings)
+    assert all(arguments[2].seeds == 1 for _, _, arguments in trainings)
     assert [model.name for model in choice[2][0]] == ["seed_0", "seed_1", "seed_2"]

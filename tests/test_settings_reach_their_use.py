@@ -702,9 +702,9 @@ def test_lost_processes_start_again_as_often_as_the_training_says(monkeypatch: p
     assert len(trainings) == 3, "train.seeds"
     for _, more in trainings:
         assert more["restarts"] == 9 and more["roles"] == config.train.roles and len(more["roles"]) == 2
-    seeds = [given[3].arguments[4] for given, _ in trainings]
+    seeds = [given[3].arguments[3] for given, _ in trainings]
     assert seeds[0] == 5 and len(set(seeds)) == 3
-    assert {given[3].arguments[3].seeds for given, _ in trainings} == {1}
+    assert {given[3].arguments[2].seeds for given, _ in trainings} == {1}
     assert choice[0][3].arguments[4] is config.train
 
 

@@ -17,7 +17,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
-from tasks.config.sources import SklearnSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
@@ -25,6 +24,7 @@ from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
+from tasks.sources.kinds.catalogues import SklearnSource
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=8, width=8, channels=1, shards=3)

@@ -19,7 +19,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
-from tasks.config.sources import JsonlSource, TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.splits import SnapshotSplit
@@ -31,6 +30,8 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
 from tasks.snapshots.text import Codec
+from tasks.sources.kinds.folders import TextFilesSource
+from tasks.sources.kinds.tables import JsonlSource
 from tasks.view.words import describe
 
 BLOCK = 32

@@ -14,9 +14,9 @@ from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import ImageSnapshot
-from tasks.config.sources import SklearnSource
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.sources.kinds.catalogues import SklearnSource
 from tests.support.benches import contents
 from tests.support.fresh import in_fresh_process
 
@@ -98,7 +98,7 @@ from pathlib import Path
 from tasks.artifacts import Records
 from tasks.config.snapshot import ImageSnapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SklearnSource
+from tasks.sources.kinds.catalogues import SklearnSource
 from tasks import snapshots
 from tasks.records import conversion
 from tasks.store.staging import Staging

@@ -16,7 +16,6 @@ from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TableSnapshot
-from tasks.config.sources import CsvSource, SklearnSource
 from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
@@ -26,6 +25,8 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.runner import identities
 from tasks.snapshots import table
+from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.sources.kinds.tables import CsvSource
 from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.tables import Memory, arrays, bench_at, feature, from_rows, read_elsewhere, snapshot
 

@@ -19,7 +19,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import TokensSnapshot
-from tasks.config.sources import JsonlSource, TextFilesSource
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
@@ -29,7 +28,8 @@ from tasks.records.reading import RecordsReader
 from tasks.snapshots import text, tokens
 from tasks.snapshots.text import Codec, fit, read_layout
 from tasks.snapshots.tokens import _sample
-from tasks.sources import open_source
+from tasks.sources.kinds.folders import TextFilesSource
+from tasks.sources.kinds.tables import JsonlSource
 from tests.support.benches import contents
 from tests.support.homes import CommandHome
 from tests.support.raw_data import ODD
@@ -66,7 +66,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, pub
     """Forty modules of the standard library, and what is odd; some documents are shorter than a row, some longer."""
     root = tmp_path_factory.mktemp("texts")
     stdlib = TextFilesSource(path="stdlib:", glob="[a-d]*.py")
-    library = open_source(stdlib)
+    library = stdlib.open()
     for key, _ in library.fingerprint()[:40]:
         (root / f"{key}.txt").write_bytes((Path(sysconfig.get_path("stdlib")) / key).read_bytes())
     for name, content in ODD.items():

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import ImageFolderSource, TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.sources import archives, open_source
+from tasks.sources import archives
+from tasks.sources.kinds.folders import ImageFolderSource, TextFilesSource
 from tasks.sources.trees import open_tree
 from tests.support.raw_data import pictures, texts
 from tests.support.rows import everything
@@ -51,13 +51,13 @@ def test_an_archive_is_what_is_extracted_from_it(tmp_path: Path, example: str) -
         "".join(f"line {number} {os.urandom(20).hex()}\n" for number in range(60_000))
     )
     (folder / "part0/empty.md").touch()
-    opened = open_source(texts_of(folder, example=example))
+    opened = texts_of(folder, example=example).open()
     listed = opened.fingerprint()
     expected = everything(opened)
     stored = zipped(folder, tmp_path / "stored.zip", zipfile.ZIP_STORED)
     inside = zipped(folder, tmp_path / "inside.zip", below="top/book/")
     for path in (zipped(folder, tmp_path / "b.zip"), stored, inside / "top/book", tarred(folder, tmp_path / "b.tar")):
-        archived = open_source(texts_of(path, example=example))
+        archived = texts_of(path, example=example).open()
         assert archived.fingerprint() == listed
         found = everything(archived)
         assert (found.keys, found.columns) == (expected.keys, expected.columns)
@@ -78,12 +78,12 @@ def test_images_of_an_archive_become_the_same_records(tmp_path: Path, benches: C
 def test_an_unchanged_archive_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(texts(tmp_path / "book"), tmp_path / "book.zip")
     monkeypatch.setattr("tasks.sources.archives.SETTLED_NS", 0)
-    first = open_source(texts_of(path), tmp_path / "memory").fingerprint()
+    first = texts_of(path).open(tmp_path / "memory").fingerprint()
     monkeypatch.setattr(archives.Archive, "_chunks", None)
-    assert open_source(texts_of(path), tmp_path / "memory").fingerprint() == first
+    assert texts_of(path).open(tmp_path / "memory").fingerprint() == first
     os.utime(path, (2, 2))
     with pytest.raises(TypeError):
-        open_source(texts_of(path), tmp_path / "memory").fingerprint()
+        texts_of(path).open(tmp_path / "memory").fingerprint()
 
 
 def test_what_is_remembered_of_one_folder_of_an_archive_is_not_that_of_another(
@@ -105,7 +105,7 @@ def test_what_is_remembered_of_one_folder_of_an_archive_is_not_that_of_another(
 def test_an_archive_that_changes_after_it_was_listed_ends_the_run(tmp_path: Path, suffix: str, says: str) -> None:
     folder, path = texts(tmp_path / "book"), tmp_path / f"book.{suffix}"
     zipped(folder, path, zipfile.ZIP_STORED) if suffix == "zip" else tarred(folder, path)
-    opened = open_source(texts_of(path))
+    opened = texts_of(path).open()
     opened.fingerprint()
     path.write_bytes(path.read_bytes().replace(b"Chapter 0", b"chapter 0"))
     with pytest.raises(Failed, match=says):
@@ -118,7 +118,7 @@ def test_a_damaged_file_of_a_zip_is_named(tmp_path: Path) -> None:
     path = zipped(texts(tmp_path / "book"), tmp_path / "book.zip", zipfile.ZIP_STORED)
     path.write_bytes(path.read_bytes().replace(b"Chapter 0", b"Chapter!0"))
     with pytest.raises(Failed, match=r"book.zip/part0/0.md: CRC-32 \w+, and the archive says"):
-        open_source(texts_of(path)).fingerprint()
+        texts_of(path).open().fingerprint()
 
 
 def hostile(path: Path, *names: str, **settings: Any) -> Path:
@@ -141,7 +141,7 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str, suffix: str
             archive.addfile(tarfile.TarInfo("a/good.md"))
             archive.addfile(tarfile.TarInfo(name))
     with pytest.raises(Refused, match="a name in an archive is a path below it"):
-        open_source(texts_of(path))
+        texts_of(path).open()
 
 
 def test_links_are_refused_where_they_would_be_read(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_links_are_refused_where_they_would_be_read(tmp_path: Path) -> None:
             tar.addfile(entry)
     for suffix, link in (("zip", "link.md: a symbolic link"), ("tar", "hard.md: a link")):
         with pytest.raises(Refused, match=f"a/{link}; every file that matches must be readable"):
-            open_source(texts_of(tmp_path / f"x.{suffix}"))
-        kept = open_source(texts_of(tmp_path / f"x.{suffix}", exclude=["link.md", "hard.md"]))
+            texts_of(tmp_path / f"x.{suffix}").open()
+        kept = texts_of(tmp_path / f"x.{suffix}", exclude=["link.md", "hard.md"]).open()
         assert [key for key, _ in kept.fingerprint()] == ["a/good.md"]
 
 
@@ -169,12 +169,12 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with zipfile.ZipFile(tmp_path / "one.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/zeros.md", bytes(8 << 20))
     with pytest.raises(Refused, match=r"a/zeros.md: 8 MiB in 8,\d+ bytes; an archive holds at most 100 times its size"):
-        open_source(texts_of(tmp_path / "one.zip"))
+        texts_of(tmp_path / "one.zip").open()
     with zipfile.ZipFile(tmp_path / "many.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(9):
             archive.writestr(f"a/{number}.md", bytes(1 << 20))
     with pytest.raises(Refused, match="all files: 9 MiB in"):
-        open_source(texts_of(tmp_path / "many.zip"))
+        texts_of(tmp_path / "many.zip").open()
 
 
 def directory_of(content: bytes) -> int:
@@ -190,20 +190,20 @@ def test_a_size_that_lies_and_files_that_overlap_are_found(tmp_path: Path) -> No
     entry = directory_of(whole)
     path.write_bytes(whole[: entry + 24] + struct.pack("<L", 17) + whole[entry + 28 :])
     with pytest.raises(Failed, match=r"a/1.md: more than 17 bytes, as the archive says"):
-        open_source(texts_of(path)).fingerprint()
+        texts_of(path).open().fingerprint()
     second = whole.index(b"PK\1\2", entry + 4)
     path.write_bytes(whole[: second + 42] + struct.pack("<L", 0) + whole[second + 46 :])
     with pytest.raises(Refused, match="files that overlap"):
-        open_source(texts_of(path))
+        texts_of(path).open()
     for cut, says in ((len(whole) // 3, "not a zip file"), (len(whole) - 30, "not a zip file")):
         path.write_bytes(whole[:cut])
         with pytest.raises(Refused, match=says):
-            open_source(texts_of(path))
+            texts_of(path).open()
     path.write_bytes(hostile(tmp_path / "twice.zip", "a/1.md").read_bytes())
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as archive:
         archive.writestr("a/1.md", b"other")
     with pytest.raises(Refused, match="'a/1.md': twice"):
-        open_source(texts_of(path))
+        texts_of(path).open()
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -212,22 +212,22 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     content[directory_of(bytes(content)) + 8] |= 1
     path.write_bytes(content)
     with pytest.raises(Refused, match=r"a/1.md: encrypted; every file that matches"):
-        open_source(texts_of(path))
+        texts_of(path).open()
     hostile(tmp_path / "y.zip", "a/1.md", compression=zipfile.ZIP_LZMA)
     with pytest.raises(Refused, match="compressed by method 14, and only stored and deflated"):
-        open_source(texts_of(tmp_path / "y.zip"))
+        texts_of(tmp_path / "y.zip").open()
     with pytest.raises(Refused, match=r"no file of .*y.zip/nowhere matches"):
-        open_source(texts_of(tmp_path / "y.zip/nowhere"))
+        texts_of(tmp_path / "y.zip/nowhere").open()
     (tmp_path / "z.tar.gz").write_bytes(b"x")
     with pytest.raises(Refused, match=r"compressed as a whole; .*gunzip z.tar.gz"):
-        open_source(texts_of(tmp_path / "z.tar.gz"))
+        texts_of(tmp_path / "z.tar.gz").open()
 
 
 def test_a_tar_that_is_cut_ends_the_run(tmp_path: Path) -> None:
     path = tarred(texts(tmp_path / "book"), tmp_path / "book.tar")
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(Failed, match="a tar file must be whole"):
-        open_source(texts_of(path))
+        texts_of(path).open()
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1, 100, 258])

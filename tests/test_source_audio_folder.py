@@ -13,12 +13,11 @@ import soundfile
 
 from tasks.artifacts import Records
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import AudioFolderSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
-from tasks.sources import open_source
+from tasks.sources.kinds.folders import AudioFolderSource
 from tests.support.rows import everything
 
 
@@ -60,7 +59,7 @@ def test_folders_are_classes_and_splits(folder: Path, bench: Workbench, publish:
 
 
 def test_without_split_folders_the_first_folder_is_the_class(folder: Path) -> None:
-    opened = open_source(source(folder / "train"))
+    opened = source(folder / "train").open()
     assert (opened.features["label"].classes, opened.official) == (("cat", "dat"), ())
     read = everything(opened_and_listed(opened))
     assert set(read.columns["label"]) == {"cat", "dat"} and len(read.keys) == 45
@@ -80,7 +79,7 @@ def test_a_broken_sound_is_named(folder: Path, bench: Workbench, broken: str) ->
 
 
 def test_a_sound_that_changes_ends_the_run(folder: Path) -> None:
-    opened = opened_and_listed(open_source(source(folder)))
+    opened = opened_and_listed(source(folder).open())
     (folder / "train/cat/00.flac").write_bytes(sound(99, "flac"))
     with pytest.raises(Failed, match="other content than was listed"):
         everything(opened)
@@ -89,11 +88,11 @@ def test_a_sound_that_changes_ends_the_run(folder: Path) -> None:
 def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(Refused, match="no file of .* matches"):
-        open_source(source(tmp_path / "empty"))
+        source(tmp_path / "empty").open()
     (folder / "lost.wav").write_bytes(sound(1))
     with pytest.raises(Refused, match="lost.wav; a sound is in the folder of its class"):
-        open_source(source(folder))
+        source(folder).open()
     (folder / "lost.wav").unlink()
     (folder / "train/cat/gone.wav").symlink_to("/nowhere")
     with pytest.raises(Refused, match="gone.wav: No such file"):
-        open_source(source(folder))
+        source(folder).open()

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.config.base import identity
-from tasks.config.sources import CsvSource, tables
 from tasks.errors import Failed, Refused
-from tasks.sources import delimited, open_source, streams, table_files
+from tasks.sources import delimited, streams, table_files
 from tasks.sources import delimited as blocks_module
 from tasks.sources.delimited import Dialect, blocks
+from tasks.sources.kinds import tables
+from tasks.sources.kinds.tables import CsvSource
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
@@ -91,7 +92,7 @@ def test_rows_are_what_was_written(
     writer.writerows([("name", "age"), *rows])
     path = tmp_path_factory.mktemp("written") / "people.csv"
     path.write_bytes(buffer.getvalue().encode())
-    opened = open_source(source(path, missing=[]))
+    opened = source(path, missing=[]).open()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "PIECE_BYTES", target)
         patch.setattr(delimited, "SCANNED", 7)
@@ -111,7 +112,7 @@ def test_a_stray_quote_is_an_ordinary_character_and_an_escaped_one_too(write: Ca
     assert everything(config).rows == [('5" pipe', "3"), ('a "b", c', "4"), ('d "e', "5")]
     config = write('name,age\n"a \\"b\n\\"",3\nc\\,d,4\n', escape="\\")
     assert everything(config).rows == [('a "b\n"', "3"), ("c,d", "4")]
-    assert len(open_source(config).pieces()) == 1
+    assert len(config.open().pieces()) == 1
 
 
 # Rows
@@ -129,7 +130,7 @@ def test_rows_have_their_number_and_line_after_empty_and_bad_ones(write: Callabl
             "people.csv line 9": "3 cells, and there are 2 columns",
         }
         assert read.bad_keys == ["people.csv:000000002", "people.csv:000000004"]
-    assert len(open_source(config).pieces()) > 1
+    assert len(config.open().pieces()) > 1
 
 
 def test_undecodable_bytes_and_nul_bytes_are_bad_rows(write: Callable) -> None:
@@ -199,7 +200,7 @@ def test_other_encodings(write: Callable, small: None, encoding: str, split: boo
     config = write(("name,age\n" + f'"{word},\n",1\n' * 16).encode(encoding), encoding=encoding)
     read = everything(config)
     assert read.rows == [(f"{word},\n", "1")] * 16
-    assert (len(open_source(config).pieces()) > 1) == split
+    assert (len(config.open().pieces()) > 1) == split
 
 
 def test_a_byte_that_an_encoding_lacks_is_a_bad_row(write: Callable) -> None:
@@ -224,7 +225,7 @@ def test_compressed_files_are_streamed(tmp_path: Path, small: None, suffix: str)
     path.write_bytes(packed[suffix](text))
     read = everything(source(tmp_path))
     assert (len(read.rows), read.keys[-1]) == (500, f"people.csv.{suffix}:000000499")
-    opened = open_source(source(path))
+    opened = source(path).open()
     [piece] = opened.pieces()
     assert len(list(opened.read(piece))) > 10
     path.write_bytes(path.read_bytes()[:-10])
@@ -261,7 +262,7 @@ def test_no_rows_or_nothing_at_all(write: Callable, tmp_path: Path) -> None:
     with pytest.raises(Failed, match="people.csv: an empty file"):
         everything(write("\n\n"))
     with pytest.raises(Refused, match="no such file or folder"):
-        open_source(source(tmp_path / "nowhere"))
+        source(tmp_path / "nowhere").open()
 
 
 def test_many_small_files_are_one_piece_and_a_backup_is_none(tmp_path: Path) -> None:
@@ -272,11 +273,11 @@ def test_many_small_files_are_one_piece_and_a_backup_is_none(tmp_path: Path) -> 
     read = everything(source(tmp_path))
     assert read.rows == [("ann", str(number)) for number in range(5)]
     assert read.keys == [f"part{number}.csv:000000000" for number in range(5)]
-    assert len(open_source(source(tmp_path)).pieces()) == 1
+    assert len(source(tmp_path).open().pieces()) == 1
 
 
 def test_a_file_that_changes_ends_the_run(write: Callable, tmp_path: Path) -> None:
-    opened = open_source(write("name,age\nann,1\n"))
+    opened = write("name,age\nann,1\n").open()
     assert opened.fingerprint() == [("people.csv", hashlib.sha256(b"name,age\nann,1\n").hexdigest())]
     [piece] = opened.pieces()
     write("name,age\nbob,2\n")
@@ -287,7 +288,7 @@ def test_a_file_that_changes_ends_the_run(write: Callable, tmp_path: Path) -> No
 
 def test_a_file_that_changes_while_it_is_read_ends_the_run(write: Callable, tmp_path: Path) -> None:
     """After its rows have been read, and before they are published."""
-    opened = open_source(write("name,age\nann,1\n"))
+    opened = write("name,age\nann,1\n").open()
     [piece] = opened.pieces()
     rows = opened.read(piece)
     next(rows)
@@ -317,7 +318,7 @@ def photos(tmp_path: Path) -> Callable[[str], CsvSource]:
 
 def test_paths_of_images_are_replaced_by_the_files(photos: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.sources.payloads.PIECE_BYTES", 15)
-    opened = open_source(photos("images/a.png", "./images/b.png", "images/a.png", "", "images/c.png"))
+    opened = photos("images/a.png", "./images/b.png", "images/a.png", "", "images/c.png").open()
     names = [key for key, _ in opened.fingerprint()]
     assert names == ["images/a.png", "images/b.png", "images/c.png", "photos.csv"]
     read = everything(opened)
@@ -336,7 +337,7 @@ def test_a_path_stays_below_the_source(photos: Callable, tmp_path: Path) -> None
         "images/none.png": "no such file",
         "images": "no such file",
     }
-    opened = open_source(photos("images/a.png", *reasons))
+    opened = photos("images/a.png", *reasons).open()
     assert [key for key, _ in opened.fingerprint()] == ["images/a.png", "photos.csv"]
     read = everything(opened)
     assert read.columns["photo"] == [b"a" * 10]
@@ -344,7 +345,7 @@ def test_a_path_stays_below_the_source(photos: Callable, tmp_path: Path) -> None
 
 
 def test_an_image_that_changes_ends_the_run(photos: Callable, tmp_path: Path) -> None:
-    opened = open_source(photos("images/a.png"))
+    opened = photos("images/a.png").open()
     [piece] = opened.pieces()
     (tmp_path / "root/images/a.png").write_bytes(b"other")
     with pytest.raises(Failed, match="images/a.png: other content than was listed"):

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config.sources import CsvSource, JsonlSource
 from tasks.sources import table_files
+from tasks.sources.kinds.tables import CsvSource, JsonlSource
 from tasks.sources.payloads import Payloads
 from tasks.sources.python import _array
 from tests.support.rows import everything

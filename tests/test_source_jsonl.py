@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config.sources import JsonlSource
 from tasks.errors import Failed
-from tasks.sources import delimited, open_source, table_files
+from tasks.sources import delimited, table_files
+from tasks.sources.kinds.tables import JsonlSource
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
@@ -76,7 +76,7 @@ def test_rows_have_their_number_and_line_after_empty_and_bad_ones(
             "people.jsonl line 11": "a JSON int, and not an object",
             "people.jsonl line 12": "half of a surrogate pair",
         }
-    assert len(open_source(config).pieces()) > 3
+    assert len(config.open().pieces()) > 3
 
 
 SCALARS = (
@@ -158,7 +158,7 @@ def test_images_by_path(tmp_path: Path) -> None:
     rows = [{"photo": "a.png", "class": 1}, {"photo": "../a.png", "class": 1}, {"photo": {"path": "a.png"}, "class": 2}]
     (tmp_path / "photos.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     config = source(tmp_path, {"photo": "image", "class": "category"}, label="class")
-    assert [key for key, _ in open_source(config).fingerprint()] == ["a.png", "photos.jsonl"]
+    assert [key for key, _ in config.open().fingerprint()] == ["a.png", "photos.jsonl"]
     read = everything(config)
     assert read.columns["photo"] == [b"png", b"png"]
     assert texts(read.columns["class"]) == ["1", "2"]

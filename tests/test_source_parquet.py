@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.config.sources import ParquetSource
 from tasks.errors import Failed, Refused
-from tasks.sources import open_source, parquet, streams, table_files
+from tasks.sources import parquet, streams, table_files
+from tasks.sources.kinds.tables import ParquetSource
 from tests.support.rows import everything
 
 DAY = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
@@ -44,7 +44,7 @@ def test_row_groups_are_pieces_and_small_ones_share_one(
     assert read.rows == [(number, f"w{number}") for number in [*range(95), *range(5)]]
     assert read.keys[:95] == [f"a.parquet:{number:09d}" for number in range(95)]
     assert (read.keys[-1], read.places[-1]) == ("b.parquet:000000004", "b.parquet row 5")
-    pieces = len(open_source(config).pieces())
+    pieces = len(config.open().pieces())
     assert pieces == 11 if target == 1 else pieces == 1 if target > 1000 else 1 < pieces < 11
 
 
@@ -77,9 +77,9 @@ def test_types_are_those_of_the_file(tmp_path: Path) -> None:
 def test_columns_are_those_of_the_config(tmp_path: Path) -> None:
     pq.write_table(pa.table({"user": [{"name": "ann", "age": 1}]}), tmp_path / "a.parquet")
     with pytest.raises(Refused, match=r"user.age of a.parquet is not named"):
-        open_source(source(tmp_path, {"user.name": "text"}))
+        source(tmp_path, {"user.name": "text"}).open()
     with pytest.raises(Refused, match=r"source.columns.age: number; a.parquet has the columns user.name, user.age"):
-        open_source(source(tmp_path, {"age": "number", "user.name": "text", "user.age": "number"}))
+        source(tmp_path, {"age": "number", "user.name": "text", "user.age": "number"}).open()
     pq.write_table(pa.table({"user": [{"name": "ann"}]}), tmp_path / "b.parquet")
     with pytest.raises(Refused, match=r"user.age: number; b.parquet has"):
         everything(source(tmp_path, {"user.name": "text", "user.age": "number"}))
@@ -126,7 +126,7 @@ def test_images_by_path_or_as_bytes(tmp_path: Path, form: str) -> None:
     }
     pq.write_table(pa.table({"photo": forms[form], "class": ["x", "y", "z"]}), tmp_path / "t.parquet")
     config = source(tmp_path, {"photo": "image", "class": "category"}, label="class")
-    files = [key for key, _ in open_source(config).fingerprint()]
+    files = [key for key, _ in config.open().fingerprint()]
     assert files == (["t.parquet"] if form == "bytes" else ["a.png", "t.parquet"])
     read = everything(config)
     assert read.columns["photo"] == [b"of a", None] + ([b"of c"] if form != "path" else [])
@@ -137,6 +137,6 @@ def test_bytes_alone_are_not_read_for_the_fingerprint(tmp_path: Path, monkeypatc
     rows = [{"bytes": b"of a", "path": "a.png"}]
     pq.write_table(pa.table({"photo": rows, "class": ["x"]}), tmp_path / "t.parquet")
     config = source(tmp_path, {"photo": "image", "class": "category"})
-    opened = open_source(config)
+    opened = config.open()
     monkeypatch.setattr(parquet.Parquet, "rows", lambda *_: pytest.fail("it was read"))
     assert [key for key, _ in opened.fingerprint()] == ["t.parquet"]

@@ -19,15 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config.sources import AudioFolderSource, ImageFolderSource, JsonlSource, TextFilesSource, TfdsSource
 from tasks.environment.user_code import closure, importable
 from tasks.errors import Failed, Refused
-from tasks.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams, table_files
+from tasks.sources import Bad, Rows, class_folders, files, name_some, payloads, streams, table_files
 from tasks.sources.csv import Csv
 from tasks.sources.delimited import Dialect, blocks, first_record
 from tasks.sources.encoding import bytes_entry, examples, framed, integer_entry
-from tasks.sources.features import features_of
 from tasks.sources.files import SETTLED_NS, Hashes, groups
+from tasks.sources.kinds.catalogues import TfdsSource
+from tasks.sources.kinds.columns import features_of
+from tasks.sources.kinds.folders import AudioFolderSource, ImageFolderSource, TextFilesSource
+from tasks.sources.kinds.tables import JsonlSource
 from tasks.sources.payloads import Payloads
 from tasks.sources.rows import Numbered, selected
 from tasks.sources.streams import (
@@ -149,7 +151,7 @@ def test_files_of_each_piece_are_those_that_were_listed_for_it(tmp_path: Path, m
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(name.encode())
-    opened = open_source(AudioFolderSource(path=str(tmp_path), split_folders=True))
+    opened = AudioFolderSource(path=str(tmp_path), split_folders=True).open()
     opened.fingerprint()
     read = [rows for piece in opened.pieces() for rows in opened.read(piece)]
     assert [len(rows.keys) for rows in read] == [2, 2, 1]
@@ -419,7 +421,7 @@ def test_classes_of_texts_are_their_folders_by_name(tmp_path: Path) -> None:
     for name in folders:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.txt").write_text(name)
-    source = open_source(TextFilesSource(path=str(tmp_path), glob="**/*.txt", class_folders=True))
+    source = TextFilesSource(path=str(tmp_path), glob="**/*.txt", class_folders=True).open()
     assert source.features["label"].classes == tuple(sorted(folders))
 
 
@@ -446,7 +448,7 @@ def test_a_file_that_came_since_is_listed_by_the_next_look(name: str, tmp_path: 
     """So that a source that grows while it is read is found out."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b'{"x": 1}\n')
-    opened = open_source(SOURCES[name].model_copy(update={"path": str(tmp_path)}))
+    opened = SOURCES[name].model_copy(update={"path": str(tmp_path)}).open()
     first = opened.fingerprint()
     came = name.replace("a.", "b.")
     (tmp_path / came).write_bytes(b'{"x": 2}\n')
@@ -462,7 +464,7 @@ def test_files_beside_rows_are_listed_with_them_by_name_and_make_smaller_pieces(
     (tmp_path / "b.jsonl").write_text('{"x": "a.png"}\n' * 60)
     pieces = {}
     for kind in ("image", "text"):
-        opened = open_source(JsonlSource(path=str(tmp_path), glob="*.jsonl", columns={"x": kind}))
+        opened = JsonlSource(path=str(tmp_path), glob="*.jsonl", columns={"x": kind}).open()
         listed = [path for path, _ in opened.fingerprint()]
         assert listed == (["a.png", "b.jsonl"] if kind == "image" else ["b.jsonl"])
         pieces[kind] = [piece.bytes for piece in opened.pieces()]
@@ -558,7 +560,7 @@ def prepared(folder: Path, lengths: tuple[int, ...]) -> Path:
 
 
 def test_examples_of_many_shards_are_numbered_through_and_classes_of_nested_labels_named(tmp_path: Path) -> None:
-    opened = open_source(TfdsSource(dataset="made", data_dir=str(prepared(tmp_path, (2, 3, 1))), label="of/kind"))
+    opened = TfdsSource(dataset="made", data_dir=str(prepared(tmp_path, (2, 3, 1))), label="of/kind").open()
     read = [rows for piece in opened.pieces() for rows in opened.read(piece)]
     assert [key for rows in read for key in rows.keys.to_pylist()] == [f"train/{number:07d}" for number in range(6)]
     texts = [text for rows in read for text in rows.columns["text"].to_pylist()]
@@ -593,7 +595,7 @@ def test_one_of_several_labels_is_named_and_targets_need_none(tmp_path: Path) ->
     schema.write_text(json.dumps(content))
     given = TfdsSource(dataset="made", data_dir=str(tmp_path))
     with pytest.raises(Refused, match="there are several: of/kind, other") as refused:
-        open_source(given)
+        given.open()
     assert refused.value.field == "source.label"
     chosen: list[tuple[dict[str, Any], dict[str, str]]] = [
         ({"label": "other"}, {"other": "label"}),
@@ -601,7 +603,7 @@ def test_one_of_several_labels_is_named_and_targets_need_none(tmp_path: Path) ->
         ({"label": "other", "weight": "size"}, {"other": "label", "size": "weight"}),
     ]
     for settings, roles in chosen:
-        found = open_source(given.model_copy(update=settings)).features
+        found = given.model_copy(update=settings).open().features
         assert {name: each.role for name, each in found.items()} == {"text": "input", **roles}
 
 
@@ -609,7 +611,7 @@ def test_one_of_several_labels_is_named_and_targets_need_none(tmp_path: Path) ->
 def test_a_shard_with_more_or_fewer_examples_than_its_data_set_says_is_not_read(said: int, tmp_path: Path) -> None:
     info = prepared(tmp_path, (3,)) / "dataset_info.json"
     info.write_text(info.read_text().replace('"3"', f'"{said}"'))
-    opened = open_source(TfdsSource(dataset="made", data_dir=str(tmp_path)))
+    opened = TfdsSource(dataset="made", data_dir=str(tmp_path)).open()
     with pytest.raises(Failed, match=f"3 examples; dataset_info.json says {said}"):
         [list(opened.read(piece)) for piece in opened.pieces()]
 
@@ -628,6 +630,6 @@ def test_a_file_is_in_the_folder_of_its_class_within_that_of_its_split(tmp_path:
     (tmp_path / "train/low").mkdir(parents=True)
     for name in ("train/low/a.png", "train/b.png"):
         (tmp_path / name).touch()
-    assert open_source(ImageFolderSource(path=str(tmp_path))).features["label"].classes == ("train",)
+    assert ImageFolderSource(path=str(tmp_path)).open().features["label"].classes == ("train",)
     with pytest.raises(Refused, match="train/b.png"):
-        open_source(ImageFolderSource(path=str(tmp_path), split_folders=True))
+        ImageFolderSource(path=str(tmp_path), split_folders=True).open()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import PythonSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.sources import open_source, python
+from tasks.sources import python
+from tasks.sources.kinds.tables import PythonSource
 from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
@@ -177,14 +177,14 @@ def test_an_error_of_the_function_has_its_file_and_line(folder: Path, code: str,
 def test_modules_of_the_folder_enter_the_fingerprint(folder: Path) -> None:
     (folder / "own/unused.py").write_text("1")
     config = source(folder)
-    before = open_source(config).fingerprint()
+    before = config.open().fingerprint()
     modules = [path for path, _ in before if not path.startswith("package/")]
     assert modules == ["own/__init__.py", "own/names.py", "own/people.py"]
     assert everything(config).rows[0] == ("n0", 0)
-    opened = open_source(config)
+    opened = config.open()
     (folder / "own/names.py").write_text("def named(name, number):\n    return 'other'\n")
     assert everything(config).rows[0] == ("other", 0)
-    assert dict(open_source(config).fingerprint())["own/names.py"] != dict(before)["own/names.py"]
+    assert dict(config.open().fingerprint())["own/names.py"] != dict(before)["own/names.py"]
     with pytest.raises(Failed, match="changed since it was listed"):
         list(opened.read(opened.pieces()[0]))
 
@@ -193,10 +193,10 @@ def test_what_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="String should match pattern"):
         source(folder, function="own/people.py")
     with pytest.raises(Refused, match=r"source.function: no module own.nothing in .*correct it, or source.folder"):
-        open_source(source(folder, function="own.nothing:read"))
+        source(folder, function="own.nothing:read").open()
     (folder / "own/people.py").write_text("def read(:")
     with pytest.raises(Refused, match="it is Python"):
-        open_source(source(folder))
+        source(folder).open()
 
 
 def test_the_folder_is_importable_only_while_it_reads(folder: Path) -> None:

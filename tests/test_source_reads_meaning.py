@@ -15,20 +15,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.config.compose import validate
-from tasks.config.sources import TextFilesSource
-from tasks.config.sources.tables import CsvSource, ParquetSource, SqlSource
 from tasks.errors import Failed, Refused
 from tasks.exporting.raw_rows import rows_of
 from tasks.guess import Choices, guess_source
 from tasks.reader import cast
 from tasks.records import cells
-from tasks.sources import open_source
 from tasks.sources import sql as sql_module
 from tasks.sources.features import Feature, in_order
+from tasks.sources.kinds.folders import TextFilesSource
+from tasks.sources.kinds.tables import CsvSource, ParquetSource, SqlSource
 
 
 def columns_of(config: Any) -> dict[str, list[Any]]:
-    opened = open_source(config)
+    opened = config.open()
     opened.fingerprint()
     read: dict[str, list[Any]] = {}
     for piece in opened.pieces():
@@ -123,7 +122,7 @@ def test_whole_numbers_are_in_their_order_in_every_source(tmp_path: Path) -> Non
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{n}.txt").write_text(f"text {n}")
     folders = TextFilesSource.model_validate({"path": str(tmp_path / "texts"), "class_folders": True})
-    assert open_source(folders).features["label"].classes == tuple(map(str, range(11)))
+    assert folders.open().features["label"].classes == tuple(map(str, range(11)))
 
 
 def test_an_unknown_key_is_told_where_it_is() -> None:

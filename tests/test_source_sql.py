@@ -13,11 +13,11 @@ from sqlalchemy import create_engine, text
 
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SqlSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench, secrets_of
 from tasks.records import conversion
-from tasks.sources import open_source, sql
+from tasks.sources import sql
+from tasks.sources.kinds.tables import SqlSource
 from tests.support.rows import everything
 
 COLUMNS = {"id": "category", "name": "text", "age": "number"}
@@ -69,20 +69,20 @@ def test_the_name_of_a_table_is_quoted(database: str) -> None:
 
 
 def test_nothing_can_be_written(database: str) -> None:
-    opened: Any = open_source(source(database))
+    opened: Any = source(database).open()
     with pytest.raises(Failed, match="readonly database"), opened._connected() as connection:
         connection.exec_driver_sql("DELETE FROM people")
 
 
 def test_the_fingerprint_is_the_content_that_is_read(database: str) -> None:
     config = source(database)
-    opened = open_source(config)
+    opened = config.open()
     [(_, before)] = opened.fingerprint()
-    assert opened.fingerprint() == [("rows from id 1", before)] == open_source(config).fingerprint()
+    assert opened.fingerprint() == [("rows from id 1", before)] == config.open().fingerprint()
     execute(database, "UPDATE people SET age = 7 WHERE id = 3")
     with pytest.raises(Failed, match="other rows than a moment ago"):
         list(opened.read(opened.pieces()[0]))
-    assert open_source(config).fingerprint() != [("rows from id 1", before)]
+    assert config.open().fingerprint() != [("rows from id 1", before)]
     assert str(database) not in str(identity(config))
 
 
@@ -90,7 +90,7 @@ def test_batches_grow_to_so_many_bytes(database: str, monkeypatch: pytest.Monkey
     rows = ", ".join(f"({number}, '{'x' * 92}', 1)" for number in range(10, 2010))
     execute(database, f"INSERT INTO people VALUES {rows}")
     monkeypatch.setattr(sql, "BATCH_BYTES", 50_000)
-    opened = open_source(source(database))
+    opened = source(database).open()
     batches = [len(rows.keys) for piece in opened.pieces() for rows in opened.read(piece)]
     assert (sum(batches), batches[0]) == (2003, 100)
     assert all(400 < size <= 520 for size in batches[1:-1])
@@ -101,7 +101,7 @@ def test_pieces_are_ranges_of_keys(database: str, monkeypatch: pytest.MonkeyPatc
     values = ", ".join(f"('{name.replace(chr(39), 2 * chr(39))}', 'n', 1)" for name in names)
     execute(database, "CREATE TABLE words (id TEXT, name, age)", f"INSERT INTO words VALUES {values}, (NULL, 'n', 1)")
     monkeypatch.setattr(sql, "PIECE_BYTES", 40)
-    opened = open_source(source(database, "words"))
+    opened = source(database, "words").open()
     assert len(opened.pieces()) > 3
     read = everything(opened, backwards=True)
     assert (read.keys, read.bad_keys) == (sorted(names), ["without id 000000000"])
@@ -175,15 +175,15 @@ def test_what_is_refused(database: str, tmp_path: Path, monkeypatch: pytest.Monk
         assert "T0PS3CRET" not in str(refused.value.errors()[0]["msg"])  # type: ignore[attr-defined]
     for url in ("nonsense", "sqlite:///nowhere.db", "sqlite://", "oracle9://h/d", "env:MILLRACE_NO_SUCH"):
         with pytest.raises(Refused):
-            open_source(source(url))
+            source(url).open()
     for url in ("postgresql://me@h:5432/d?application_name=a", "sqlite:///C:/a@b.db", "env:A:b@c"):
         assert source(url).url == url
     monkeypatch.setenv("SOURCE_URL", "T0PS3CRET no url")
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(Refused, match="postgresql://h/d; must be a URL of SQLAlchemy; .* install its driver"):
-        open_source(source("postgresql://h/d"))
+        source("postgresql://h/d").open()
     with pytest.raises(Refused, match="source.url: no URL") as wrong:
-        open_source(source("env:SOURCE_URL"))
+        source("env:SOURCE_URL").open()
     assert "T0PS3CRET" not in str(wrong.value)
 
 
@@ -199,7 +199,7 @@ def test_a_compute_process_gets_the_variable_of_the_url_and_no_other(
 
 def test_no_option_of_a_url_that_is_a_password_is_shown(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_URL", f"{database}?password=T0PS%2B3CRET&odbc_connect=PWD%3DT0P+KEY")
-    opened: Any = open_source(source("env:SOURCE_URL"))
+    opened: Any = source("env:SOURCE_URL").open()
     for shown in ("T0PS+3CRET", "T0PS%2B3CRET", "PWD=T0P KEY", "PWD%3DT0P+KEY"):
         assert opened._without_password(f"of {shown} no use") == "of *** no use"
 
@@ -227,12 +227,12 @@ def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(sql, "PIECE_BYTES", 2000)
     for key in ("md5(id::text)::uuid", "DATE '2024-01-01' + id", "id + 0.5", "md5(id::text)"):
-        ranged = open_source(source("env:SOURCE_URL", f"SELECT {key} AS id, name, age FROM shop.people"))
+        ranged = source("env:SOURCE_URL", f"SELECT {key} AS id, name, age FROM shop.people").open()
         assert len(ranged.pieces()) > 3 and len(everything(ranged).keys) == 500
     monkeypatch.undo()
     monkeypatch.setenv("SOURCE_URL", postgres)
 
-    opened: Any = open_source(config)
+    opened: Any = config.open()
     with pytest.raises(Failed, match="read-only transaction"), opened._connected() as connection:
         connection.execution_options(stream_results=False).exec_driver_sql("DELETE FROM shop.people")
     with opened._connected() as connection:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from flows.preset_text import preset_of
-from tasks.config.sources import TfdsSource
 from tasks.guess import Choices, guess_source
-from tasks.sources import open_source
+from tasks.sources.kinds.catalogues import TfdsSource
 from tests.support.rows import everything
 from tests.test_source_tfrecord import example, framed
 
@@ -46,7 +45,7 @@ def test_uint64_has_no_sign(tmp_path: Path) -> None:
         train=[{"one": [stored], "two": [5, stored], "kind": [0]}, {"one": [7], "two": [1, 2], "kind": [1]}],
     )
     columns = {"one": "number", "two": "number[2]", "kind": "category"}
-    opened = open_source(TfdsSource(dataset="flowers", data_dir=str(folder), columns=columns, label="kind"))
+    opened = TfdsSource(dataset="flowers", data_dir=str(folder), columns=columns, label="kind").open()
     opened.fingerprint()
     read = everything(opened).columns
     assert (read["one"], read["two"]) == ([large, 7], [[5, large], [1, 2]])

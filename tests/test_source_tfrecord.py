@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import TfrecordSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.sources import encoding, open_source, table_files, tfrecord
+from tasks.sources import encoding, table_files, tfrecord
+from tasks.sources.kinds.tables import TfrecordSource
 from tasks.sources.record_files import decode, masked
 from tests.support.rows import everything
 
@@ -89,7 +89,7 @@ def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.Monkey
     whole = everything(config)
     monkeypatch.setattr(table_files, "PIECE_BYTES", 2000)
     monkeypatch.setattr(tfrecord, "BATCH_ROWS", 3)
-    assert 4 < len(open_source(config).pieces()) < 20
+    assert 4 < len(config.open().pieces()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 100
 
@@ -209,7 +209,7 @@ def test_each_bad_example_is_named(write: Callable) -> None:
 
 def test_the_first_example_says_which_features_there_are(write: Callable) -> None:
     with pytest.raises(Refused, match="shoe of people.tfrecord row 1 is not named"):
-        open_source(write(person(0, shoe=[1])))
+        write(person(0, shoe=[1])).open()
     assert everything(write()).keys == []
 
 
@@ -236,7 +236,7 @@ def test_a_damaged_file_ends_the_run(write: Callable, tmp_path: Path, monkeypatc
             with pytest.raises(Failed, match=f"people.tfrecord.*({message})"):
                 everything(config)
     path.write_bytes(plain)
-    opened = open_source(config)
+    opened = config.open()
     pieces = opened.pieces()
     path.write_bytes(plain + framed([person(11)]))
     with pytest.raises(Failed, match="changed while it was read"):
@@ -245,7 +245,7 @@ def test_a_damaged_file_ends_the_run(write: Callable, tmp_path: Path, monkeypatc
 
 def test_damage_in_a_range_of_a_file_is_named_by_its_place_in_the_file(write: Callable, tmp_path: Path) -> None:
     people = [person(number, name=[b"x" * (9 + number)]) for number in range(4)]
-    opened: Any = open_source(write(*people))
+    opened: Any = write(*people).open()
     begins = [len(framed(people[:number])) for number in range(5)]
     content = bytearray(framed(people))
     content[begins[2] + 20] ^= 1

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import WebdatasetSource
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.sources import open_source, table_files, webdataset
+from tasks.sources import table_files, webdataset
+from tasks.sources.kinds.tables import WebdatasetSource
 from tests.support.rows import everything
 
 COLUMNS = {"jpg": "image", "cls": "category", "json.size": "number", "json.by.name": "text"}
@@ -106,7 +106,7 @@ def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.Monkey
     whole = everything(config)
     monkeypatch.setattr(table_files, "PIECE_BYTES", 20_000)
     monkeypatch.setattr(webdataset, "BATCH_ROWS", 3)
-    assert 4 < len(open_source(config).pieces()) < 20
+    assert 4 < len(config.open().pieces()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 50 and not whole.bad
 
@@ -181,9 +181,9 @@ def test_arrays_whole_json_and_ignored_files(write: Callable, tmp_path: Path) ->
 
 def test_the_first_sample_says_which_files_there_are(write: Callable) -> None:
     with pytest.raises(Refused, match="json.shoe of x.tar a is not named"):
-        open_source(write(("a.json", b'{"shoe": 1}')))
+        write(("a.json", b'{"shoe": 1}')).open()
     with pytest.raises(Refused, match="png of x.tar a is not named"):
-        open_source(write(("a.png", b"")))
+        write(("a.png", b"")).open()
     assert everything(write()).keys == []
 
 
@@ -234,7 +234,7 @@ def test_a_cut_compression_and_a_bomb_end_the_run(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_ends_the_run(write: Callable, tmp_path: Path) -> None:
-    opened = open_source(write(*sample(1)))
+    opened = write(*sample(1)).open()
     [piece] = opened.pieces()
     (tmp_path / "x.tar").write_bytes(tar(sample(2)))
     with pytest.raises(Failed, match="changed while it was read"):

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from tasks.compression import methods
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
-from tasks.config.kinds import any_of, import_kinds
+from tasks.config.kinds import any_of
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.evaluation.gating import CompressGate, FloatGate, fit_gates
-
-import_kinds(methods)
 
 
 def names() -> list[str]:

@@ -64,6 +64,11 @@ class Section(BaseModel):
             properties[name].setdefault("description", text)
         return schema
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The variables that its fields refer to, by `env:NAME`."""
+        return ()
+
     def decides(self, name: str) -> bool:
         """Return whether a field with its present value can change a result."""
         marks = {type(mark) for mark in type(self).model_fields[name].metadata}

@@ -8,7 +8,6 @@ from importlib import import_module
 from itertools import count
 from operator import or_
 from pkgutil import iter_modules
-from types import ModuleType
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, Field
@@ -70,7 +69,7 @@ def any_of(kinds: Iterable[type[Section]]) -> Any:
     return Annotated[reduce(or_, kinds), BY_KIND]
 
 
-def import_kinds(package: ModuleType) -> None:
-    """Import all modules of a package, so that the kinds in them are known."""
-    for module in iter_modules(package.__path__, f"{package.__name__}."):
+def import_kinds(package: str, path: Iterable[str]) -> None:
+    """Import all modules of a package, by its name and `__path__`, so that the kinds in them are known."""
+    for module in iter_modules(path, f"{package}."):
         import_module(module.name)

@@ -7,9 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.config.kinds import import_kinds
 from tasks.errors import Refused
-from tasks.exporting import formats
 from tasks.exporting.formats.format import Format
 from tasks.exporting.formats.litert import LiteRT
 from tasks.exporting.formats.saved_model import SavedModel
@@ -27,8 +25,6 @@ EVIDENCE = "judged.npz"
 """The file of a variant that gates read; no part of an export."""
 
 SAVED_MODEL, LITERT = SavedModel.kind, LiteRT.kind
-
-import_kinds(formats)
 
 FORMATS: dict[str, type[Format]] = Format.kinds()
 """The formats by name."""

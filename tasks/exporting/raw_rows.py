@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tasks.errors import Failed
-from tasks.sources.features import header_names
+from tasks.sources.kinds.columns import header_names
 from tasks.sources.streams import Stream, compression_of, is_single_byte, open_stream
 
 DELIMITERS = ",;\t|"

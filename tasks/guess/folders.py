@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tasks.config.records import USUAL_NAMES
-from tasks.config.sources import TextFilesSource
 from tasks.errors import Refused
 from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Columns, Guess, name_of, refuse
@@ -25,6 +24,7 @@ from tasks.sources import audio_folder
 from tasks.sources.audio_folder import is_sound
 from tasks.sources.features import in_order
 from tasks.sources.image_folder import SUFFIXES, is_image
+from tasks.sources.kinds.folders import TextFilesSource
 from tasks.sources.trees import Tree
 
 IMAGES, SOUNDS = "images", "sounds"

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tasks.errors import Refused
 from tasks.reader.values import NUMBER
-from tasks.sources.features import header_names, name_of_place
+from tasks.sources.kinds.columns import header_names, name_of_place
 from tasks.sources.streams import open_stream
 
 HEAD = 1 << 20

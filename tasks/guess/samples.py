@@ -10,14 +10,15 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from tasks.config.sources import CsvSource, SourceConfig
 from tasks.errors import Refused
 from tasks.guess import examples, forms
 from tasks.guess.column import payload_kind
 from tasks.guess.forms import Form
-from tasks.sources import Bad, Piece, Rows, open_source
+from tasks.sources import Bad, Piece, Rows
 from tasks.sources.features import KEY
 from tasks.sources.files import find
+from tasks.sources.kinds import SourceConfig
+from tasks.sources.kinds.tables import CsvSource
 from tasks.sources.tfrecord import is_shard
 from tasks.sources.webdataset import is_webdataset
 
@@ -123,7 +124,7 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     config: SourceConfig = TypeAdapter(SourceConfig).validate_python({**source, "key": key, "columns": types})
     if isinstance(config, CsvSource):  # other cells may mean a missing value, or a class: `guess_columns` sees
         config = config.model_copy(update={"missing": ("",)})
-    opened = open_source(config)
+    opened = config.open()
     opened.fingerprint()
     pieces = opened.pieces()
     small = sum(piece.bytes for piece in pieces) <= SAMPLED_BYTES

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from tasks.config.records import USUAL_NAMES, RecordsConfig
-from tasks.config.sources import SourceConfig
 from tasks.errors import Refused
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, Assignment
 from tasks.records.kinds import category, kind_of
 from tasks.records.sorting import one_chunk
-from tasks.sources import Rows, open_source
+from tasks.sources import Rows
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import SPACE, Hashes, bounds, digests, split_numbers
+from tasks.sources.kinds import SourceConfig
 from tasks.sources.rows import hashes_of, hashes_of_rows
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
@@ -123,7 +123,7 @@ def examples_of(source: dict[str, Any], only: Collection[str] = ()) -> Drawn:
         only: splits of the source whose examples are taken; empty: all.
     """
     config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
-    opened = open_source(config)
+    opened = config.open()
     opened.fingerprint()
     features = dict(opened.features)
     assignment = Assignment(RecordsConfig(), features, ())

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
-from tasks.config.sources import CsvSource, SourceConfig
 from tasks.errors import Refused
 from tasks.guess.candidates import is_called_label
 from tasks.guess.column import look
@@ -26,8 +25,9 @@ from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_s
 from tasks.guess.tags import VOCABULARY
 from tasks.reader.formats import Dates
 from tasks.records import cells
-from tasks.sources import open_source
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
+from tasks.sources.kinds import SourceConfig
+from tasks.sources.kinds.tables import CsvSource
 
 MUCH_MISSING = 0.4
 """Share of missing values that is said."""
@@ -293,7 +293,7 @@ def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
 def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
     """Return the first values of a column of files."""
     config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
-    opened = open_source(config)
+    opened = config.open()
     opened.fingerprint()
 
     def values() -> Iterator[bytes]:

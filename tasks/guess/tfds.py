@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tasks.config.records import USUAL_NAMES
-from tasks.config.sources import ColumnsSource, TfdsSource
 from tasks.errors import Refused
 from tasks.guess.forms import Form
 from tasks.guess.found import Choices, Columns, Guess, name_of
 from tasks.guess.samples import sampled
 from tasks.guess.splits import keep_splits
 from tasks.guess.tables import counts_of, describe, guess_rows, section
-from tasks.sources.tfds import NAME, Tfds, prepared
-from tasks.sources.tfds import open as open_tfds
+from tasks.sources.kinds.catalogues import NAME, TfdsSource
+from tasks.sources.kinds.columns import ColumnsSource
+from tasks.sources.tfds import Tfds
 from tasks.sources.tfds_schema import INFO, SCHEMA, Prepared, flat, kind_of, read_json
 
 PREFIX = "tfds:"
@@ -35,7 +35,7 @@ def named(text: str) -> str | None:
     """Return the name of a data set, `tfds:NAME` or one that is prepared on this machine; None for anything else."""
     if text.startswith(PREFIX):
         return text.removeprefix(PREFIX)
-    is_prepared = NAME.fullmatch(text) and prepared(TfdsSource(dataset=text)) is not None
+    is_prepared = NAME.fullmatch(text) and TfdsSource(dataset=text).prepared() is not None
     return text if is_prepared else None
 
 
@@ -43,11 +43,11 @@ def guess_name(name: str, choices: Choices) -> Guess:
     """Return what a data set in tensorflow-datasets' own folder is; raises `Refused` where it is not prepared there."""
     config = TfdsSource(dataset=name)
     try:
-        open_tfds(config)
+        config.open()
     except Refused as refused:
         remedy = f"prepare it first: tfds build {name.partition(':')[0]}"
         raise Refused("PATH", refused.saw, "init looks at prepared data and uses no network", remedy) from None
-    folder = prepared(config)
+    folder = config.prepared()
     assert folder is not None
     return _guess(folder, {"dataset": name}, choices)
 
@@ -69,7 +69,7 @@ def _guess(folder: Path, where: dict[str, Any], choices: Choices) -> Guess:
         source["splits"] = labelled
     unread = {name: "as its kind is not read" for name, kind in types.items() if kind == "ignore"}
     sample = sampled(source, Form(types, unread=unread), folder)
-    prepared_columns = Prepared(folder, TfdsSource(**where, columns=types, splits=source.get("splits")))
+    prepared_columns = Prepared(folder, TfdsSource(**where, columns=types), source.get("splits"))
     counts = {split: sum(length for _, length in shards) for split, shards in prepared_columns.shards.items()}
     sample = replace(sample, rows=sum(counts.values()))
     if chosen is None:
@@ -94,7 +94,7 @@ def _by_labels(
 ) -> tuple[list[str], list[str]]:
     """Return the splits whose first examples have some of the classes, and those in which none has."""
     config = TfdsSource(**where, columns=types, label=label)
-    opened = Tfds(config, None, Prepared(folder, config))
+    opened = Tfds(Prepared(folder, config, None), None)
     labelled, without = list[str](), list[str]()
     for split, piece in {piece.where[0]: piece for piece in reversed(opened.pieces())}.items():
         labels = (rows.columns[str(label)] for rows in opened.read(piece))
@@ -105,7 +105,7 @@ def _by_labels(
 def _automatic(folder: Path, where: dict[str, Any]) -> ColumnsSource | None:
     """Return the columns that the source chooses by itself; None where it cannot, or a label must be chosen too."""
     try:
-        columns = Prepared(folder, TfdsSource(**where)).columns
+        columns = Prepared(folder, TfdsSource(**where), None).columns
     except Refused:
         return None
     numbers = any(columns.columns[name].startswith("number") for name in columns.inputs)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tasks.config.kinds import any_of, import_kinds
-from tasks.models import architectures
+from tasks.config.kinds import any_of
+from tasks.models import architectures as architectures
 from tasks.models.architecture import Architecture, OwnArchitecture
-
-import_kinds(architectures)
 
 MODELS: dict[str, type[Architecture]] = Architecture.kinds()
 """The sections by `model.kind`."""

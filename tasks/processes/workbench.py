@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from tasks.config.sources import SqlSource
+from tasks.config.base import Section
 from tasks.errors import Failed
 from tasks.processes.threads import in_processes
 from tasks.store.staging import Staging
@@ -176,8 +176,8 @@ class Request:
 
 
 def secrets_of(arguments: Iterable[Any]) -> dict[str, str]:
-    """Return the variables that sources among the arguments refer to, as far as they are set."""
-    names = [name for argument in arguments if isinstance(argument, SqlSource) for name in argument.secrets]
+    """Return the variables that sections among the arguments refer to, as far as they are set."""
+    names = [name for argument in arguments if isinstance(argument, Section) for name in argument.secrets]
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

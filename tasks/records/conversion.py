@@ -17,7 +17,6 @@ import numpy as np
 from tasks.artifacts import Outcome
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import SourceConfig
 from tasks.environment.hardware import return_freed
 from tasks.errors import Failed
 from tasks.records import duplicates, tfds
@@ -28,8 +27,9 @@ from tasks.records.near.search import Near
 from tasks.records.profile import profile
 from tasks.records.sorting import NAMED, RUN_VERSION, Run, Sorter
 from tasks.records.statistics import merged, summary
-from tasks.sources import Bad, Piece, Source, name_some, open_source
+from tasks.sources import Bad, Piece, Source, name_some
 from tasks.sources.features import Feature, in_order
+from tasks.sources.kinds import SourceConfig
 from tasks.store.files import canonical
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
         Failed: there are more bad examples than `records.bad_budget`, a split without examples, labels of one class
             only, or a key twice, or the source changed while it was read.
     """
-    return convert(bench, source.name, open_source(source, memory), config)
+    return convert(bench, source.name, source.open(memory), config)
 
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:

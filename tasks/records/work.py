@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tasks.artifacts import Outcome
     from tasks.config.records import RecordsConfig
-    from tasks.config.sources import SourceConfig
     from tasks.processes.workbench import Workbench
+    from tasks.sources.kinds import SourceConfig
 
 
 def convert(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:

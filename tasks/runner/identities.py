@@ -15,13 +15,13 @@ from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
 from tasks.config.snapshot import SnapshotConfig
-from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
 from tasks.search.config import TuneConfig
+from tasks.sources.kinds import SourceConfig
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form
@@ -73,10 +73,9 @@ class Identity:
 def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
     """Return the identity of records: source content, reading and splits; `memory` caches file hashes."""
     from tasks.records import RECORDS_LIBRARIES, RECORDS_VERSION
-    from tasks.sources import fingerprint
 
     def listed() -> list[tuple[str, str]]:
-        files = fingerprint(source, memory)
+        files = source.open(memory).fingerprint()
         if config.schema_file is None:
             return files
         from tasks.records.rules import schema_file

@@ -1,39 +1,17 @@
-"""Sources of raw data: a module per `source.kind`, each with `open(config, memory) -> Source`."""
+"""Sources of raw data: what an open one is, and the rows that it yields."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.config.sources import SourceConfig
-from tasks.errors import Refused
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tasks.sources.hashes import Hashes
-
-KINDS = {
-    "sklearn": "tasks.sources.sklearn",
-    "text_files": "tasks.sources.text_files",
-    "image_folder": "tasks.sources.image_folder",
-    "audio_folder": "tasks.sources.audio_folder",
-    "tfds": "tasks.sources.tfds",
-    "csv": "tasks.sources.csv",
-    "jsonl": "tasks.sources.jsonl",
-    "parquet": "tasks.sources.parquet",
-    "tfrecord": "tasks.sources.tfrecord",
-    "webdataset": "tasks.sources.webdataset",
-    "sql": "tasks.sources.sql",
-    "python": "tasks.sources.python",
-}
-"""The module of each `source.kind`, imported on use."""
 
 
 @dataclass(frozen=True)
@@ -151,44 +129,3 @@ def name_some(bad: list[Bad], count: int) -> str:
     )
     others = count - min(len(bad), MAX_NAMED)
     return named + (f" and {others:,} more" if others else "")
-
-
-def open_source(config: SourceConfig, memory: Path | None = None) -> Source:
-    """Open the source of a config, without reading its content.
-
-    Args:
-        memory: a folder for a cache of content hashes, so that an unchanged file is not read again.
-
-    Raises:
-        Refused: path or listing show that it cannot be read.
-    """
-    source: Source = import_module(KINDS[config.kind]).open(config, memory)
-    return source
-
-
-def check(config: SourceConfig) -> Mapping[str, Feature] | None:
-    """Return the features of a source from `stat` and listing alone; None where it must be prepared first.
-
-    Writes nothing. Raises `Refused` where the source cannot be read.
-    """
-    source = open_source(config)
-    return source.features if source.ready else None
-
-
-def check_age(config: SourceConfig, limit: timedelta | None) -> None:
-    """Raise `Refused` for data that is older than `limit`, or of unknown age."""
-    if limit is None:
-        return
-    newest = open_source(config).newest()
-    if newest is None:
-        rule = f"a source of kind {config.kind} has no files with a date"
-        raise Refused("records.max_age", limit, rule, "leave records.max_age out")
-    age = timedelta(seconds=round(time.time() - newest))
-    if age > limit:
-        rule = f"records.max_age allows {limit}"
-        raise Refused("source", f"its newest file is {age} old", rule, "bring new data, or raise records.max_age")
-
-
-def fingerprint(config: SourceConfig, memory: Path | None = None) -> list[tuple[str, str]]:
-    """Return what of a source enters a digest (`Source.fingerprint`)."""
-    return open_source(config, memory).fingerprint()

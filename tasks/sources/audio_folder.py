@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tasks.config.sources import AudioFolderSource
-from tasks.sources import Source
 from tasks.sources.class_folders import ClassFolders
 from tasks.sources.features import DTYPES, Feature
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
-
-
-def open(config: AudioFolderSource, memory: Path | None = None) -> Source:
-    """Open the folder; raises `Refused` where there are no sounds, or one is in no class folder."""
-    return AudioFolder(config, memory)
 
 
 def is_sound(name: str) -> bool:

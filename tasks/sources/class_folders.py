@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 
-from tasks.config.sources import AudioFolderSource, ImageFolderSource
 from tasks.errors import Refused
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature, in_order
@@ -33,9 +32,12 @@ class ClassFolders(Source):
     """What a file is, with its article."""
     feature: ClassVar[Feature]
 
-    def __init__(self, config: ImageFolderSource | AudioFolderSource, memory: Path | None = None) -> None:
-        self._config = config
-        self._tree = open_tree(Path(config.path).expanduser(), memory)
+    def __init__(
+        self, path: str, glob: str, exclude: Sequence[str], split_folders: bool, memory: Path | None = None
+    ) -> None:
+        """Find the files; raises `Refused` where there are none, or one is in no class folder."""
+        self._glob, self._exclude, self._split_folders = glob, exclude, split_folders
+        self._tree = open_tree(Path(path).expanduser(), memory)
         self._paths = self._find()
         self._listed: list[str] = []
 
@@ -56,7 +58,7 @@ class ClassFolders(Source):
     @property
     def official(self) -> tuple[str, ...]:
         """The names of the split folders."""
-        return tuple(sorted({self._parts(path)[0] for path in self._paths})) if self._config.split_folders else ()
+        return tuple(sorted({self._parts(path)[0] for path in self._paths})) if self._split_folders else ()
 
     def fingerprint(self) -> list[tuple[str, str]]:
         if self._listed:  # a later call looks again
@@ -75,7 +77,7 @@ class ClassFolders(Source):
         files = [self.content(path, octets) for path, octets in zip(paths, read, strict=True)]
         labels = pa.array([self._parts(path)[1] for path in paths])
         columns = {self.name: pa.array(files, pa.large_binary()), "label": labels}
-        splits = pa.array([self._parts(path)[0] for path in paths]) if self._config.split_folders else None
+        splits = pa.array([self._parts(path)[0] for path in paths]) if self._split_folders else None
         yield Rows(columns, pa.array(paths, pa.string()), paths.__getitem__, splits, hashes_of(read))
 
     def size(self) -> int:
@@ -87,13 +89,13 @@ class ClassFolders(Source):
     def _parts(self, path: str) -> tuple[str, str]:
         """Return split and class of a file; without split folders the first is empty."""
         first, second, *_ = [*path.split("/"), ""]
-        return (first, second) if self._config.split_folders else ("", first)
+        return (first, second) if self._split_folders else ("", first)
 
     def _find(self) -> list[str]:
-        paths = self._tree.find(self._config.glob, self._config.exclude, self.accepts)
-        depth = 2 if self._config.split_folders else 1
+        paths = self._tree.find(self._glob, self._exclude, self.accepts)
+        depth = 2 if self._split_folders else 1
         if without_class := [path for path in paths if path.count("/") < depth]:
-            where = "of its class, in that of its split" if self._config.split_folders else "of its class"
+            where = "of its class, in that of its split" if self._split_folders else "of its class"
             rule, remedy = f"{self.noun} is in the folder {where}", "move it into one, or name it in source.exclude"
             raise Refused("source.path", without_class[0], rule, remedy)
         return paths

@@ -4,13 +4,10 @@ more than 8 bits."""
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from PIL import Image
 
-from tasks.config.sources import ImageFolderSource
 from tasks.reader.decoding import BROKEN, DEEP, flat
-from tasks.sources import Source
 from tasks.sources.class_folders import ClassFolders
 from tasks.sources.features import Feature
 
@@ -18,11 +15,6 @@ KEPT = (".jpg", ".jpeg", ".jfif", ".png")
 SUFFIXES = (*KEPT, ".gif", ".webp", ".bmp", ".tif", ".tiff")
 WHOLE = (1 << 20, 1 << 20)
 """A size from which no image is made smaller when it is decoded."""
-
-
-def open(config: ImageFolderSource, memory: Path | None = None) -> Source:
-    """Open the folder; raises `Refused` where there are no images, or one is in no class folder."""
-    return ImageFolder(config, memory)
 
 
 def is_image(name: str) -> bool:

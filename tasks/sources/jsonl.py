@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 import pyarrow.types as pt
 
-from tasks.config.sources import JsonlSource
 from tasks.sources import Rows
 from tasks.sources.delimited import Block, Delimited, Dialect, Opened
 from tasks.sources.hashes import Hashes
+from tasks.sources.kinds.columns import ReferringTables
 from tasks.sources.rows import Numbered, is_utf8
 from tasks.sources.streams import open_stream, without_bom
 from tasks.sources.values import LISTS, TEXTS, column, column_of, leaves, names_in, value
@@ -29,21 +29,15 @@ AS_WRITTEN = (*TEXTS, *LISTS, "time", "image", "audio")
 OPEN, CLOSE = b"{}"
 
 
-def open(config: JsonlSource, memory: Path | None = None) -> Jsonl:
-    """Open the files; raises `Refused` where there are none."""
-    return Jsonl(config, memory)
-
-
 class Jsonl(Delimited):
     """Has a column for each of the config, typed as JSON is; a field that a line lacks is null.
 
     A line with a field that the config does not name is bad, unless that is null.
     """
 
-    config: JsonlSource
     dialect = Dialect()
 
-    def __init__(self, config: JsonlSource, memory: Path | None = None) -> None:
+    def __init__(self, config: ReferringTables, memory: Path | None) -> None:
         super().__init__(config, memory)
         self._strings = {name for name in self.columns if config.columns[name] in AS_WRITTEN}
         """Columns in which strings are expected; numbers in one are found out at the first."""

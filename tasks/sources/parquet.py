@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from tasks.config.sources import ParquetSource
 from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Rows
-from tasks.sources.features import check_columns
+from tasks.sources.kinds.columns import ReferringTables, check_columns
 from tasks.sources.rows import Numbered, hashes_of_columns, texts
 from tasks.sources.streams import check_ratio, reading
 from tasks.sources.table_files import Part, Tables
@@ -30,17 +29,13 @@ MAX_ROWS, MAX_FILES = 1 << 16, 1 << 10
 """Rows of a batch, at most, and of one with images or sounds."""
 
 
-def open(config: ParquetSource, memory: Path | None = None) -> Parquet:
-    """Open the files; raises `Refused` where there are none, or the first has other columns than named."""
-    source = Parquet(config, memory)
-    source.check_schema(source.paths[0])
-    return source
-
-
 class Parquet(Tables):
     """Has the columns of the config with their types in the files."""
 
-    config: ParquetSource
+    def __init__(self, config: ReferringTables, memory: Path | None) -> None:
+        """Find the files; raises `Refused` where there are none, or the first has other columns than named."""
+        super().__init__(config, memory)
+        self.check_schema(self.paths[0])
 
     def check_schema(self, path: str) -> None:
         """Raise `Refused` where a file has other columns than the config names."""

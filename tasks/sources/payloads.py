@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from tasks.config.sources import ColumnsSource
 from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Bad, Rows
+from tasks.sources.kinds.columns import ColumnsSource
 from tasks.sources.rows import Columns, selected
 
 UNLISTED = "no such file when the source was listed"

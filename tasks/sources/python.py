@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.sources import PythonSource
-from tasks.config.sources.columns import shape_of
 from tasks.environment.user_code import deciding, files_of, importable, raised_at
 from tasks.errors import Failed
 from tasks.reader.function import imported
 from tasks.sources import Piece, Rows, Source
-from tasks.sources.features import Feature, features_of, read_columns
+from tasks.sources.features import Feature
+from tasks.sources.kinds.columns import ColumnsSource, features_of, read_columns, shape_of
 from tasks.sources.payloads import columns_of_files
 from tasks.sources.rows import Numbered, bytes_of, hashes_of
 from tasks.sources.values import LISTS, NOT_NUMBERS, columns_of
@@ -26,22 +25,18 @@ BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 SCALARS = (str, int, float, bytes, datetime.date)
 
 
-def open(config: PythonSource, memory: Path | None = None) -> Python:
-    """Return the source, without running its code; raises `Refused` where there is no such module."""
-    return Python(config)
-
-
 class Python(Source):
     """Has the columns of the config with the values of the dicts.
 
     A dict without one of the columns, or with a key that the config does not name, is bad.
     """
 
-    def __init__(self, config: PythonSource) -> None:
-        self._config = config
+    def __init__(self, config: ColumnsSource, function: str, folder: Path, arguments: Mapping[str, Any]) -> None:
+        """Find the code, without running it; raises `Refused` where there is no such module."""
+        self._config, self._function, self._arguments = config, function, arguments
         self._types = {name: config.columns[name] for name in read_columns(config)}
         self._files = columns_of_files(config)
-        self._folder = Path(config.folder).expanduser().resolve()
+        self._folder = folder.expanduser().resolve()
         self._listed = self._hashes()
 
     @property
@@ -55,12 +50,12 @@ class Python(Source):
         return self._listed
 
     def pieces(self) -> list[Piece]:
-        return [Piece(self._config.function, 0, ())]
+        return [Piece(self._function, 0, ())]
 
     def read(self, piece: Piece) -> Iterator[Rows]:
         if self._hashes() != self._listed:
             rule = "a source must not change during a run"
-            raise Failed(self._config.function, "it changed since it was listed", rule, "run again")
+            raise Failed(self._function, "it changed since it was listed", rule, "run again")
         batch: list[dict[str, Any] | str] = []
         contents: list[bytes] = []
         first = size = 0
@@ -74,14 +69,13 @@ class Python(Source):
         yield self._rows(batch, first, contents)
 
     def _hashes(self) -> list[tuple[str, str]]:
-        return deciding(files_of("source.function", self._config.function, self._folder), self._folder)
+        return deciding(files_of("source.function", self._function, self._folder), self._folder)
 
     def _values(self) -> Iterator[Any]:
         """Yield what the function yields; raises `Failed` where it raises, with file and line."""
-        config = self._config
         with importable(self._folder, dict(self._listed)):
-            function = self._called(lambda: imported(config.function, self._folder))
-            values = self._called(lambda: iter(function(**dict(sorted(config.arguments.items())))))
+            function = self._called(lambda: imported(self._function, self._folder))
+            values = self._called(lambda: iter(function(**dict(sorted(self._arguments.items())))))
             end = object()
             while (value := self._called(lambda: next(values, end))) is not end:
                 yield value
@@ -90,7 +84,7 @@ class Python(Source):
         try:
             return call()
         except (Exception, SystemExit) as error:  # whatever the user's code raises
-            where = raised_at(error, self._folder) or self._config.function
+            where = raised_at(error, self._folder) or self._function
             saw = f"{type(error).__name__}: {_said(error)}".rstrip(": ").splitlines()[0]
             rule = "the function of source.function yields a dict for each example"
             raise Failed(where, saw, rule, "correct it, or source.function and source.arguments") from None
@@ -99,7 +93,7 @@ class Python(Source):
         """Return what was taken as columns; the first is number `first`."""
         columns, bad = columns_of(batch, self._types, _given)
         hashes = hashes_of(contents) if self._config.key is None else None
-        return Numbered(self._config.function, first, len(batch)).rows(columns, bad, hashes=hashes)
+        return Numbered(self._function, first, len(batch)).rows(columns, bad, hashes=hashes)
 
     def _taken(self, example: Any) -> dict[str, Any] | str:
         """Return the values that are read, or why it is no example.

@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from PIL import Image
 
-from tasks.config.sources import SklearnSource
 from tasks.errors import Refused
 from tasks.sources import Bad, Piece, Rows, Source
 from tasks.sources.features import Feature
@@ -24,16 +23,16 @@ SIDE, LEVELS, CLASSES = 8, 16, 10
 TARGET = Feature("number", "float32", role="target")
 
 
-def open(config: SklearnSource, memory: Path | None = None) -> Source:
-    """Open the data set `config.dataset`; `memory` is not used."""
+def open(dataset: str) -> Source:
+    """Open a data set by its name in `source.dataset`."""
     spec = find_spec("sklearn")
     folder = Path(spec.origin).parent / "datasets/data" if spec and spec.origin else Path("sklearn")
     if not folder.is_dir():
-        raise Refused("source.kind", config.kind, "needs the package scikit-learn", "pip install scikit-learn")
-    if config.dataset == "diabetes":
+        raise Refused("source.kind", "sklearn", "needs the package scikit-learn", "pip install scikit-learn")
+    if dataset == "diabetes":
         return Diabetes(folder)
     path = folder / "digits.csv.gz"
-    return DigitsTraits(path) if config.dataset == "digits_traits" else Digits(path)
+    return DigitsTraits(path) if dataset == "digits_traits" else Digits(path)
 
 
 class Packaged(Source):

@@ -33,11 +33,11 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from tasks.config.sources import SqlSource
 from tasks.environment.secrets import resolve, unreferenced
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source
-from tasks.sources.features import Feature, check_columns, features_of, read_columns
+from tasks.sources.features import Feature
+from tasks.sources.kinds.columns import ColumnsSource, check_columns, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
 from tasks.sources.values import column_of, text_of
 
@@ -52,11 +52,6 @@ BUFFERED, BUFFERED_FILES = 1000, 16
 """Rows that the driver holds, at most; and where they have images or sounds."""
 
 
-def open(config: SqlSource, memory: Path | None = None) -> Sql:
-    """Return the source, not yet connected; raises `Refused` where the URL is none."""
-    return Sql(config)
-
-
 class Sql(Source):
     """Has the columns of the config with the types of the database; an image is its bytes.
 
@@ -64,11 +59,12 @@ class Sql(Source):
     range of keys, read in a transaction of its own and held against its hash.
     """
 
-    def __init__(self, config: SqlSource) -> None:
-        self._config = config
+    def __init__(self, config: ColumnsSource, url: str, query: str) -> None:
+        """Prepare to connect; raises `Refused` where the URL is none."""
+        self._config, self._query = config, query.strip().rstrip(";")
         self._columns = read_columns(config)
         self._files = columns_of_files(config)
-        self._url = _url_of(config)
+        self._url = _url_of(url)
         self._key: ColumnElement[Any] = column(quoted_name(str(config.key), quote=True))
         if self._url.get_backend_name() == "sqlite":  # whatever collation the column has
             self._key = collate(self._key, "BINARY")
@@ -194,11 +190,10 @@ class Sql(Source):
 
     def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
         """Return a selection from the query, or from the table of that name."""
-        query = self._config.query.strip().rstrip(";")
-        if SELECT.match(query):
-            as_it_is = query.replace(":", r"\:")  # a colon would begin a parameter
+        if SELECT.match(self._query):
+            as_it_is = self._query.replace(":", r"\:")  # a colon would begin a parameter
             return select(*columns).select_from(text(f"(\n{as_it_is}\n) AS source_rows"))
-        schema, _, name = query.rpartition(".")
+        schema, _, name = self._query.rpartition(".")
         within = quoted_name(schema, quote=True) if schema else None
         return select(*columns).select_from(table(quoted_name(name, quote=True), schema=within))
 
@@ -224,11 +219,11 @@ class Sql(Source):
         return " ".join(text.split())
 
 
-def _url_of(config: SqlSource) -> URL:
-    """Return the URL of the config or behind its reference."""
-    saw = "no URL" if not unreferenced(config.url) else config.url
+def _url_of(given: str) -> URL:
+    """Return a URL, or the one behind a reference."""
+    saw = given if unreferenced(given) else "no URL"
     try:
-        url = make_url(config.url if unreferenced(config.url) else resolve(config.url))
+        url = make_url(given if unreferenced(given) else resolve(given))
         url.get_dialect().import_dbapi()
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
         remedy = "write it as dialect://user@host/database, and install its driver"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.config.sources.tables import ReferringTables, TableFiles
 from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Piece, Rows, Source
-from tasks.sources.features import Feature, features_of, read_columns
+from tasks.sources.features import Feature
 from tasks.sources.files import Hashes, find
+from tasks.sources.kinds.columns import ReferringTables, TableFiles, features_of, read_columns
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.rows import Columns
 from tasks.sources.streams import COMPRESSIONS, reading
@@ -124,7 +124,7 @@ class Tables(Source):
 
     def _is_table(self, name: str) -> bool:
         """Return whether a name that says the kind of file says no more than a compression: `a.csv.bak` is none."""
-        _, said, rest = name.lower().rpartition(f".{self.config.kind}")  # type: ignore[attr-defined]
+        _, said, rest = name.lower().rpartition(f".{self.config.kind}")
         return not said or rest in ("", *COMPRESSIONS)
 
 

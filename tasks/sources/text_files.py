@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 
-from tasks.config.sources import TextFilesSource
 from tasks.errors import Failed, Refused
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
 from tasks.sources.features import Feature, in_order
@@ -21,11 +21,6 @@ PIECE_FILES = 4096
 
 Text = tuple[str, bytes]
 """Key and content."""
-
-
-def open(config: TextFilesSource, memory: Path | None = None) -> Source:
-    """Open the folder; raises `Refused` where no file matches, or one is in no class folder."""
-    return TextFiles(root(config.path), config, memory)
 
 
 def root(path: str) -> Path:
@@ -45,16 +40,28 @@ class TextFiles(Source):
     are no examples. What is not UTF-8 is skipped, or ends the run, by `source.undecodable`.
     """
 
-    def __init__(self, root: Path, config: TextFilesSource, memory: Path | None = None) -> None:
-        self._config = config
-        self._tree = open_tree(root, memory)
+    def __init__(
+        self,
+        path: str,
+        glob: str,
+        exclude: Sequence[str],
+        memory: Path | None,
+        *,
+        example: Literal["file", "line", "paragraph"],
+        class_folders: bool,
+        skips: bool,
+    ) -> None:
+        """Find the files; raises `Refused` where none matches, or one is in no class folder."""
+        self._glob, self._exclude, self._example = glob, exclude, example
+        self._class_folders, self._skips = class_folders, skips
+        self._tree = open_tree(root(path), memory)
         self._paths = self._find()
         self._listed: list[str] = []
 
     @property
     def features(self) -> Mapping[str, Feature]:
         text = {"text": Feature("text", "string")}
-        if not self._config.class_folders:
+        if not self._class_folders:
             return text
         classes = tuple(in_order({_class_of(path) for path in self._paths}))
         return {**text, "label": Feature("label", "int64", role="label", classes=classes)}
@@ -88,16 +95,16 @@ class TextFiles(Source):
         return self._tree.newest(self._paths)
 
     def check_skipped(self, skipped: list[Bad]) -> None:
-        if skipped and self._config.undecodable == "error":
+        if skipped and not self._skips:
             remedy = "convert them, name them in source.exclude, or set source.undecodable to skip"
             raise Failed("source.undecodable", name_some(skipped, len(skipped)), "text must be UTF-8", remedy)
 
     def _texts(self, path: str, sha256: str) -> Iterator[Text]:
         """Yield the examples of a file."""
-        if self._config.example == "file":
+        if self._example == "file":
             yield path, self._tree.read(path, sha256)
             return
-        whole_lines = self._config.example == "line"
+        whole_lines = self._example == "line"
         begin, lines = 0, list[bytes]()
         with self._tree.stream(path, sha256) as file:
             offset = 0
@@ -124,14 +131,14 @@ class TextFiles(Source):
         keys = [key for key, _ in good]
         contents = [content for _, content in good]
         columns = {"text": pa.array(contents, pa.large_binary())}
-        if self._config.class_folders:
+        if self._class_folders:
             columns["label"] = pa.array([_class_of(key) for key in keys], pa.string())
         hashes = hashes_of(contents)
         return Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, hashes=hashes, skipped=skipped)
 
     def _find(self) -> list[str]:
-        paths = self._tree.find(self._config.glob, self._config.exclude)
-        if self._config.class_folders and (without := [path for path in paths if "/" not in path]):
+        paths = self._tree.find(self._glob, self._exclude)
+        if self._class_folders and (without := [path for path in paths if "/" not in path]):
             rule, remedy = "a text is in the folder of its class", "move it into one, or name it in source.exclude"
             raise Refused("source.path", without[0], rule, remedy)
         return paths

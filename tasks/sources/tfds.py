@@ -6,14 +6,9 @@ A data set that is not prepared yet is prepared in a process of its own (`tasks.
 from __future__ import annotations
 
 import math
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,84 +16,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.config.sources import TfdsSource
-from tasks.environment.process import PYTHON, environment
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed
 from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source
-from tasks.sources.features import Feature, features_of
+from tasks.sources.features import Feature
 from tasks.sources.files import Hashes
+from tasks.sources.kinds.columns import features_of
 from tasks.sources.record_files import RecordFile, decode
 from tasks.sources.rows import bytes_of, hashes_of
-from tasks.sources.tfds_schema import INFO, Prepared, read_json
-
-NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.-]+))?(?::(?P<version>\d+\.\d+\.\d+))?")
-
-
-def open(config: TfdsSource, memory: Path | None = None) -> Source:
-    """Open a prepared data set, or one that is prepared at the first listing (`source.download`).
-
-    Raises:
-        Refused: it is not prepared and `source.download` is false, it has another format, or it lacks a feature or
-            split of the config.
-    """
-    folder = prepared(config)
-    if folder is None and not config.download:
-        known = sorted({path.parent.relative_to(data_dir(config)).as_posix() for path in _infos(data_dir(config))})
-        saw = f"{config.dataset} is not prepared in {data_dir(config)} (there: {', '.join(known[:8]) or 'nothing'})"
-        raise Refused(
-            "source.dataset",
-            saw,
-            "without source.download nothing is prepared and the network is not used",
-            "correct source.dataset or source.data_dir, or set source.download to true",
-        )
-    if folder is None and config.module is not None:
-        _check_module(config.module)
-    return Tfds(config, memory) if folder is None else Tfds(config, memory, Prepared(folder, config))
-
-
-def _check_module(module: str) -> None:
-    if module.endswith(".py"):
-        if not Path(module).expanduser().is_file():
-            raise Refused("source.module", module, "a module is the path of a file .py, or installed", "correct it")
-    elif not re.fullmatch(r"[A-Za-z_][\w.]*", module) or find_spec(module.partition(".")[0]) is None:
-        rule = "a module that is not the path of a file .py must be installed"
-        raise Refused("source.module", module, rule, "install it, or give the path of its file")
-
-
-def data_dir(config: TfdsSource) -> Path:
-    """Return the folder of prepared data sets, by the rules of tensorflow-datasets."""
-    default = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
-    return Path(config.data_dir or default).expanduser()
-
-
-def prepared(config: TfdsSource) -> Path | None:
-    """Return the folder of the data set, the newest version where none is named; None where it is not prepared."""
-    match = NAME.fullmatch(config.dataset)
-    if match is None:
-        raise Refused(
-            "source.dataset", config.dataset, "must be NAME, NAME/CONFIG or NAME/CONFIG:VERSION", "correct it"
-        )
-    root = data_dir(config)
-    if (root / INFO).is_file():
-        return root if read_json(root / INFO).get("name") == match["name"] else None
-    under = root / match["name"] / (match["config"] or "")
-    versions = [path.parent for path in under.glob(f"*/{INFO}") if re.fullmatch(r"\d+\.\d+\.\d+", path.parent.name)]
-    if match["version"]:
-        versions = [path for path in versions if path.name == match["version"]]
-    return max(versions, key=lambda path: [int(part) for part in path.name.split(".")], default=None)
+from tasks.sources.tfds_schema import INFO, Prepared
 
 
 class Tfds(Source):
     """Has the features of `source.columns`; without it the only image, text or the numbers, and the only label."""
 
-    def __init__(self, config: TfdsSource, memory: Path | None, prepared_folder: Prepared | None = None) -> None:
-        self._config, self._memory = config, memory
-        if prepared_folder is not None:
-            self._prepared = prepared_folder
+    def __init__(self, prepared: Prepared | Callable[[], Prepared], memory: Path | None) -> None:
+        """Take a prepared data set, or the function that prepares it at the first listing."""
+        self._given, self._memory = prepared, memory
 
     @property
     def ready(self) -> bool:
-        return "_prepared" in vars(self)
+        return isinstance(self._given, Prepared) or "_prepared" in vars(self)
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -198,24 +135,4 @@ class Tfds(Source):
 
     @cached_property
     def _prepared(self) -> Prepared:
-        """Prepare the data set, in a process that may use the network; raises `Failed` where that fails."""
-        command = [*PYTHON, "-m", "tasks.sources.tfds_prepare", self._config.model_dump_json()]
-        process = subprocess.run(
-            command, env=environment(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-        if process.returncode:
-            sys.stderr.write(process.stderr)
-            saw = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-            rule = "tensorflow-datasets must be able to prepare it"
-            raise Failed(
-                f"source.dataset {self._config.dataset}", saw, rule, "see the log; prepare it by hand and rerun"
-            )
-        folder = prepared(self._config)
-        if folder is None:
-            saw = f"not in {data_dir(self._config)} after it was prepared"
-            raise Failed(f"source.dataset {self._config.dataset}", saw, "must be there", "name its version")
-        return Prepared(folder, self._config)
-
-
-def _infos(root: Path) -> list[Path]:
-    return [path for depth in ("*/*", "*/*/*") for path in root.glob(f"{depth}/{INFO}")]
+        return self._given if isinstance(self._given, Prepared) else self._given()

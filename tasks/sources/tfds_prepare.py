@@ -14,7 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from tasks.config.sources import TfdsSource
+from tasks.sources.kinds.catalogues import TfdsSource
 
 PR_SET_PDEATHSIG = 1
 RETRIES = 1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from tasks.config.base import Conflict
-from tasks.config.sources import ColumnsSource, TfdsSource
 from tasks.errors import Refused
+from tasks.sources.kinds.columns import ColumnsSource
 
 INFO, SCHEMA = "dataset_info.json", "features.json"
 FORMATS = ("tfrecord", "array_record")
@@ -20,8 +21,8 @@ UNREAD = "ignore"
 class Prepared:
     """The folder of a data set. `kinds`: the type of each feature as in `source.columns`; `formats`: of its files."""
 
-    def __init__(self, folder: Path, config: TfdsSource) -> None:
-        """Read the metadata; raises `Refused` where they do not fit the config."""
+    def __init__(self, folder: Path, columns: ColumnsSource, splits: Sequence[str] | None) -> None:
+        """Read the metadata; raises `Refused` where they do not fit the columns and splits of the config."""
         self.folder = folder
         info = read_json(folder / INFO)
         self.format = info.get("fileFormat", "tfrecord")
@@ -30,8 +31,8 @@ class Prepared:
             raise Refused("source.dataset", f"{folder} holds {self.format}", rule, remedy)
         self.schema = dict(flat(read_json(folder / SCHEMA)))
         self.kinds = {name: kind_of(feature) for name, feature in self.schema.items()}
-        self.shards = self._shards(info, config.splits)
-        self.columns = self._columns(config)
+        self.shards = self._shards(info, splits)
+        self.columns = self._columns(columns)
 
     def classes(self, name: str) -> tuple[str, ...] | None:
         """Return the class names of a feature; None of one that is no class label."""
@@ -51,7 +52,7 @@ class Prepared:
         shards = [shard for shards in self.shards.values() for shard, _ in shards]
         return sorted([*shards, SCHEMA, *(path.name for path in self.folder.glob("*.labels.txt"))])
 
-    def _columns(self, config: TfdsSource) -> ColumnsSource:
+    def _columns(self, config: ColumnsSource) -> ColumnsSource:
         """Return columns and roles, those of the config or else chosen by the types."""
         given = {name: getattr(config, name) for name in ColumnsSource.model_fields}
         if not config.columns:
@@ -71,7 +72,7 @@ class Prepared:
                 raise Refused(f"source.{cause.field}", cause.saw, cause.rule, cause.remedy) from None
             raise
 
-    def _chosen(self, config: TfdsSource) -> dict[str, Any]:
+    def _chosen(self, config: ColumnsSource) -> dict[str, Any]:
         """Return `columns` and `label` for a config without columns."""
         labels = [name for name in self.schema if "classLabel" in self.schema[name]]
         label = config.label
@@ -108,7 +109,7 @@ class Prepared:
         known = ", ".join(f"{name} ({kind})" for name, kind in sorted(self.kinds.items()))
         return Refused(f"source.{field}", name, f"must be {wanted} of {known}", "name one of them")
 
-    def _shards(self, info: dict[str, Any], chosen: tuple[str, ...] | None) -> dict[str, list[tuple[str, int]]]:
+    def _shards(self, info: dict[str, Any], chosen: Sequence[str] | None) -> dict[str, list[tuple[str, int]]]:
         """Return the shard files of each split that is read, with their numbers of examples."""
         splits = {split["name"]: split for split in info.get("splits", [])}
         if unknown := sorted(set(chosen or ()) - set(splits)):

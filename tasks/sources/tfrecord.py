@@ -12,10 +12,8 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from tasks.config.sources import TfrecordSource
-from tasks.config.sources.columns import shape_of
 from tasks.sources import Rows
-from tasks.sources.features import check_columns
+from tasks.sources.kinds.columns import TableFiles, check_columns, shape_of
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.record_files import HEADER, RecordFile, decode, frames, masked
 from tasks.sources.rows import Numbered, hashes_of
@@ -34,26 +32,19 @@ SHARD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz|\.zst|\.bz2)?$")
 """How the name of a file of examples ends."""
 
 
-def open(config: TfrecordSource, memory: Path | None = None) -> Tfrecord:
-    """Open the files; raises `Refused` where there are none, or the first example has a feature that is not named."""
-    source = Tfrecord(config, memory)
-    source.check_first(source.paths[0])
-    return source
-
-
 class Tfrecord(Tables):
     """Has a column for each of the config; a feature that an example lacks, or that has no values, is null.
 
     An example with a feature that the config does not name, or with another number of values, is bad.
     """
 
-    config: TfrecordSource
-
-    def __init__(self, config: TfrecordSource, memory: Path | None = None) -> None:
+    def __init__(self, config: TableFiles, memory: Path | None) -> None:
+        """Find the files; raises `Refused` where there are none, or the first has what the config does not name."""
         super().__init__(config, memory)
         self._files = columns_of_files(config)
         self._payloads = Payloads(self.root, [])  # images and sounds are in the examples
         self._shapes = {name: shape_of(kind) for name, kind in config.columns.items() if kind.startswith("number[")}
+        self.check_first(self.paths[0])
 
     def check_first(self, path: str) -> None:
         """Raise `Refused` where the first example of a file has a feature that the config does not name."""

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.config.sources import WebdatasetSource
 from tasks.errors import Failed
 from tasks.sources import Bad, Rows
-from tasks.sources.features import check_columns
+from tasks.sources.kinds.columns import TableFiles, check_columns
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.rows import bytes_of, hashes_of
 from tasks.sources.streams import Member, Stream, compression_of, members, open_stream
@@ -29,13 +28,6 @@ BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2")
 JSON = "json"
-
-
-def open(config: WebdatasetSource, memory: Path | None = None) -> Webdataset:
-    """Open the files; raises `Refused` where there are none, or the first sample has files that are not named."""
-    source = Webdataset(config, memory)
-    source.check_first(source.paths[0])
-    return source
 
 
 @dataclass
@@ -57,12 +49,12 @@ class Webdataset(Tables):
     hidden ones and those named `__*__` are no samples. A key is the name of the tar file and that of the sample.
     """
 
-    config: WebdatasetSource
-
-    def __init__(self, config: WebdatasetSource, memory: Path | None = None) -> None:
+    def __init__(self, config: TableFiles, memory: Path | None) -> None:
+        """Find the files; raises `Refused` where there are none, or the first has what the config does not name."""
         super().__init__(config, memory)
         self._files = columns_of_files(config)
         self._payloads = Payloads(self.root, [])  # images and sounds are in the tar files
+        self.check_first(self.paths[0])
 
     def check_first(self, path: str) -> None:
         """Raise `Refused` where the first sample of a file has files or fields that the config does not name."""

@@ -21,7 +21,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.augment import AugmentConfig
 from tasks.config.snapshot import SnapshotConfig
-from tasks.config.sources import SourceConfig
 from tasks.config.strategy import OneDevice
 from tasks.config.train import Precision, TrainConfig
 from tasks.environment import hardware
@@ -31,7 +30,7 @@ from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
 from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
-from tasks.sources import open_source
+from tasks.sources.kinds import SourceConfig
 from tasks.training import engines
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
@@ -184,7 +183,7 @@ def rate_of(begin: Callable[[], Iterator[int]]) -> float:
 
 
 def _source(config: SourceConfig, memory: Path, threads: int) -> Ceiling:
-    source = open_source(config, memory)
+    source = config.open(memory)
     source.fingerprint()
     pieces = source.pieces()
     found = rate_of(lambda: (len(rows.keys) for piece in pieces for rows in source.read(piece)))

@@ -26,13 +26,12 @@ def rss():
 """
 
 TEXTS = """
-from tasks.config.sources import TextFilesSource
-from tasks.sources import open_source
+from tasks.sources.kinds.folders import TextFilesSource
 (folder / "texts").mkdir()
 for number in range(size):
     (folder / f"texts/{number:05d}.txt").write_text(f"line {number}\\nand another\\n")
 time.sleep(2.5)  # files as young as these are not trusted to have settled
-source = open_source(TextFilesSource(path=str(folder / "texts"), example="line"), folder / "memory")
+source = TextFilesSource(path=str(folder / "texts"), example="line").open(folder / "memory")
 source.fingerprint()
 begun = time.perf_counter()
 rows = sum(len(each.keys) for piece in source.pieces() for each in source.read(piece))

@@ -26,9 +26,9 @@ import psutil
 from PIL import Image
 
 from tasks.config.records import RecordsConfig
-from tasks.config.sources import ImageFolderSource
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.sources.kinds.folders import ImageFolderSource
 from tasks.store.staging import Staging
 from tests.benchmarks.pairs import compare
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.config.sources import AnySource
-from tasks.sources import Source, open_source
+from tasks.sources import Source
+from tasks.sources.kinds import SourceConfig
 
 
 @dataclass
@@ -26,9 +26,9 @@ class Everything:
         return list(zip(*self.columns.values(), strict=True))
 
 
-def everything(source: Source | AnySource, backwards: bool = False) -> Everything:
+def everything(source: Source | SourceConfig, backwards: bool = False) -> Everything:
     """All that a source, or that of a config, yields; with the pieces read from the last to the first."""
-    opened: Any = source if hasattr(source, "pieces") else open_source(source)  # type: ignore[arg-type]
+    opened: Any = source if hasattr(source, "pieces") else source.open()  # type: ignore[arg-type]
     pieces = opened.pieces()
     parts = {number: _piece(opened, pieces[number]) for number in sorted(range(len(pieces)), reverse=backwards)}
     result = Everything()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from tasks.config.base import subclasses
 from tasks.config.kinds import import_kinds
 from tasks.config.task import TASKS
@@ -13,7 +11,7 @@ from tasks.evaluation.judging import Judge
 from tasks.evaluation.splits import Split
 from tasks.evaluation.units import Units, numbered
 
-import_kinds(sys.modules[__name__])
+import_kinds(__name__, __path__)
 
 
 def judge_of(task: str) -> type[Judge]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.config.snapshot import SERVED_AS
-from tasks.config.sources.formats import CellFormat
 from tasks.errors import Refused
 from tasks.reader import FORMAT
 from tasks.snapshots.transforms import CATEGORIES, NUMBERS, Fitted, own_array
 from tasks.sources.features import Feature, of_role
+from tasks.sources.kinds.formats import CellFormat
 
 SHARED = {NUMBERS: "float32", CATEGORIES: "int32"}
 """Dtype of the arrays that several columns share."""

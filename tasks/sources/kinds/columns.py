@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import LATER, LISTED, Conflict, Section
-from tasks.config.sources.formats import TYPES, CellFormat
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath
+from tasks.errors import Refused
+from tasks.sources.features import DTYPES, KEY, OTHER, Feature, Kind
+from tasks.sources.kinds.formats import TYPES, CellFormat
+from tasks.sources.kinds.kind import DataSource
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -19,9 +23,6 @@ ColumnType = Annotated[str, StringConstraints(pattern=rf"^({NAMED_TYPES}|number(
 list of texts), `tags` (a list with the class of each word), `labels` (a list of the classes that apply), `image` and
 `audio` (the bytes of a file, or its path relative to the source), `time`, or `ignore`."""
 
-KEY = "key"
-"""Name of the feature with an example's key in records."""
-
 
 def shape_of(column_type: str) -> tuple[int, ...]:
     """Return the shape of a number's type: () for `number`, (8, 8) for `number[8, 8]`."""
@@ -30,12 +31,11 @@ def shape_of(column_type: str) -> tuple[int, ...]:
     return tuple(int(size) for size in (match["shape"] or "").split(",") if size)
 
 
-class ColumnsSource(Section):
+class ColumnsSource(DataSource):
     """A source whose columns are named in the config."""
 
     noun: ClassVar[str | None] = "rows"
     raw_input: ClassVar[str] = "ROWS.csv"
-    """A file of such examples for `millrace predict`."""
     listed: ClassVar[str] = "files"
     lists: ClassVar[bool] = False
     """Whether a column can hold lists of words and of their tags."""
@@ -181,3 +181,110 @@ class ColumnsSource(Section):
         if not self.inputs:
             raise Conflict("columns", list(self.columns), "leave no input for a model", "add one that is not ignored")
         return self
+
+
+FILE = r"^[^{}]*\{\}[^{}]*$"
+"""A path with `{}` in place of the cell."""
+PATTERNS[FILE] = "must be a path with {} in place of the cell"
+FilePattern = Annotated[str, Field(pattern=FILE)]
+
+
+class TableFiles(ColumnsSource):
+    """Files of rows: one, or those of a folder."""
+
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The file, or the folder of files, relative to the preset. The content enters digests, the path does not."""
+
+    exclude: Annotated[tuple[Text, ...], LISTED] = ()
+    """Names of folders and files that are left out at any depth."""
+
+
+class ReferringTables(TableFiles):
+    """Files of rows whose cells may be the paths of images and sounds."""
+
+    files: Annotated[dict[Text, FilePattern], LATER] = {}
+    """Path of the file that a cell of a column means, below the source: with `{image_id: "train/{}.jpg"}` the cell
+    `Train_7` means `train/Train_7.jpg`. Without it a cell is the path."""
+
+    @model_validator(mode="after")
+    def files_are_of_columns_of_files(self) -> ReferringTables:
+        for name in self.files:
+            if self.columns.get(name) not in ("image", "audio"):
+                saw, rule = self.columns.get(name, "no such column"), "is for columns of type image or audio"
+                raise Conflict(f"files.{name}", saw, rule, "correct the name or its type")
+        return self
+
+
+IMAGE_SHAPE, ANY_LENGTH = (-1, -1, -1), (-1,)
+SHAPES = {"image": IMAGE_SHAPE, "words": ANY_LENGTH, "tags": ANY_LENGTH}
+"""By kind, the shape of features that are no single values."""
+KINDS: dict[str, Kind] = {
+    "category": "category",
+    "text": "text",
+    "words": "words",
+    "tags": "tags",
+    "image": "image",
+    "audio": "audio",
+    "time": "time",
+}
+
+
+def features_of(config: ColumnsSource) -> dict[str, Feature]:
+    """Return the features by column, without ignored columns."""
+    features: dict[str, Feature] = {}
+    for name, column_type in config.columns.items():
+        role = config.roles.get(name, "input")
+        if column_type == "ignore":
+            continue
+        kind = KINDS.get(column_type, "number")
+        shape = SHAPES.get(kind, ()) if kind != "number" or column_type == "labels" else shape_of(column_type)
+        form = config.formats.get(name)
+        state = None if form is None else form.state()
+        if column_type == "labels":
+            features[name] = Feature(
+                "number",
+                DTYPES["number"],
+                (len(config.classes),),
+                role,  # type: ignore[arg-type]
+                names=config.classes,
+                format=state,
+                renamed=config.labels,
+                of_labels=True,
+            )
+        elif role == "label":
+            bucket = (OTHER,) if config.unknown_class == "bucket" else ()
+            classes = (*config.classes, *bucket) or None
+            of_label: Kind = "tags" if kind == "tags" else "label"
+            features[name] = Feature(
+                of_label, DTYPES[of_label], shape, role="label", classes=classes, renamed=config.labels
+            )
+        else:
+            features[name] = Feature(kind, DTYPES[kind], shape, role, format=state)  # type: ignore[arg-type]
+    return dict(sorted(features.items()))
+
+
+def name_of_place(place: int) -> str:
+    """Return what a column is called that has no name, by its place from 0 on."""
+    return f"column{place}"
+
+
+def header_names(header: Iterable[str]) -> list[str]:
+    """Return the names of the columns in a line of names, which may lack some, as of an index of pandas."""
+    return [name if name.strip() else name_of_place(place) for place, name in enumerate(header)]
+
+
+def read_columns(config: ColumnsSource) -> list[str]:
+    """Return the columns that are read: all but the ignored ones."""
+    return [name for name, kind in config.columns.items() if kind != "ignore"]
+
+
+def check_columns(config: ColumnsSource, found: Iterable[str], where: str) -> None:
+    """Raise `Refused` where the columns of the data at `where` are not those of `source.columns`."""
+    named, present = config.columns, list(found)
+    if missing := [name for name in named if name not in present]:
+        rule = f"{where} has the columns {', '.join(present)}"
+        raise Refused(f"source.columns.{missing[0]}", named[missing[0]], rule, "correct the name, or leave it out")
+    if extra := [name for name in present if name not in named]:
+        rule = "source.columns names every column of the data"
+        remedy = f"add `{extra[0]}: ignore`, or its type"
+        raise Refused("source.columns", f"{extra[0]} of {where} is not named", rule, remedy)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name, Section
-from tasks.config.sources.columns import Text
+from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name
+from tasks.sources.kinds.columns import Text
+from tasks.sources.kinds.kind import DataSource
+
+if TYPE_CHECKING:
+    from tasks.sources import Source
 
 
-class TextFilesSource(Section):
+class TextFilesSource(DataSource, place=1):
     """Text files of a folder, each an example of its raw bytes; its key is its path below the folder."""
 
     noun: ClassVar[str | None] = "files"
@@ -40,8 +45,19 @@ class TextFilesSource(Section):
     undecodable: Literal["error", "skip"] = "error"
     """Handling of a text that is not UTF-8: it ends the run, or is left out, counted and named."""
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the folder."""
+        from tasks.sources.text_files import TextFiles
 
-class ImageFolderSource(Section):
+        return TextFiles(
+            *(self.path, self.glob, self.exclude, memory),
+            example=self.example,
+            class_folders=self.class_folders,
+            skips=self.undecodable == "skip",
+        )
+
+
+class ImageFolderSource(DataSource, place=1):
     """A folder for each class with its images: JPEG, PNG and TIFF of more than 8 bits are kept as they are; GIF (the
     first frame), WebP, BMP and other TIFF become PNG. An example's key is its path."""
 
@@ -69,8 +85,14 @@ class ImageFolderSource(Section):
     split_folders: bool = False
     """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the folder."""
+        from tasks.sources.image_folder import ImageFolder
 
-class AudioFolderSource(Section):
+        return ImageFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
+
+
+class AudioFolderSource(DataSource, place=1):
     """A folder for each class with its sounds, WAV, FLAC, Ogg and MP3, which are kept as they are. An example's key is
     its path."""
 
@@ -96,3 +118,9 @@ class AudioFolderSource(Section):
 
     split_folders: bool = False
     """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""
+
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the folder."""
+        from tasks.sources.audio_folder import AudioFolder
+
+        return AudioFolder(self.path, self.glob, self.exclude, self.split_folders, memory)

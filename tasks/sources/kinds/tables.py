@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LATER, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Name, OwnCode
-from tasks.config.sources.columns import ColumnsSource, Text
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
+from tasks.sources.kinds.columns import ColumnsSource, ReferringTables, TableFiles, Text
+
+if TYPE_CHECKING:
+    from tasks.sources import Source
 
 PASSWORD = re.compile(r"^[^/]*//[^:/]*:[^@]*@|([?&;=]|%3B|%3D)(password|passwd|pwd|sslpassword)(=|%3D)", re.IGNORECASE)
 """A password in a URL, which may have any character but @, or in a connection string of ODBC in one."""
 
 
-FILE = r"^[^{}]*\{\}[^{}]*$"
-"""A path with `{}` in place of the cell."""
-PATTERNS[FILE] = "must be a path with {} in place of the cell"
-FilePattern = Annotated[str, Field(pattern=FILE)]
-
-
-class TableFiles(ColumnsSource):
-    """Files of rows: one, or those of a folder."""
-
-    path: Annotated[Text, NOT_IDENTITY, IsPath()]
-    """The file, or the folder of files, relative to the preset. The content enters digests, the path does not."""
-
-    exclude: Annotated[tuple[Text, ...], LISTED] = ()
-    """Names of folders and files that are left out at any depth."""
-
-
-class ReferringTables(TableFiles):
-    """Files of rows whose cells may be the paths of images and sounds."""
-
-    files: Annotated[dict[Text, FilePattern], LATER] = {}
-    """Path of the file that a cell of a column means, below the source: with `{image_id: "train/{}.jpg"}` the cell
-    `Train_7` means `train/Train_7.jpg`. Without it a cell is the path."""
-
-    @model_validator(mode="after")
-    def files_are_of_columns_of_files(self) -> ReferringTables:
-        for name in self.files:
-            if self.columns.get(name) not in ("image", "audio"):
-                saw, rule = self.columns.get(name, "no such column"), "is for columns of type image or audio"
-                raise Conflict(f"files.{name}", saw, rule, "correct the name or its type")
-        return self
-
-
-class CsvSource(ReferringTables):
+class CsvSource(ReferringTables, place=3):
     """Files of separated values with a line of column names; also compressed (.gz, .zst, .bz2)."""
 
     kind: Literal["csv"] = "csv"
@@ -91,8 +63,16 @@ class CsvSource(ReferringTables):
             raise Conflict("header", list(self.header), rule, "list these, in the order of the file")
         return self
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the files."""
+        from tasks.sources.csv import Csv
+        from tasks.sources.delimited import Dialect
 
-class JsonlSource(ReferringTables):
+        dialect = Dialect(self.delimiter.encode(), self.quote.encode(), self.escape.encode())
+        return Csv(self, memory, dialect=dialect, encoding=self.encoding, header=self.header, missing=self.missing)
+
+
+class JsonlSource(ReferringTables, place=3):
     """Files with a JSON object on each line; also compressed (.gz, .zst, .bz2)."""
 
     raw_input: ClassVar[str] = "ROWS.jsonl"
@@ -107,8 +87,14 @@ class JsonlSource(ReferringTables):
     glob: Text = "**/*.jsonl*"
     """Which files of a folder; with a further suffix only compressed ones."""
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the files."""
+        from tasks.sources.jsonl import Jsonl
 
-class ParquetSource(ReferringTables):
+        return Jsonl(self, memory)
+
+
+class ParquetSource(ReferringTables, place=3):
     """Parquet files; nested columns by dotted name."""
 
     raw_input: ClassVar[str] = "ROWS.parquet"
@@ -123,8 +109,14 @@ class ParquetSource(ReferringTables):
     glob: Text = "**/*.parquet"
     """Which files of a folder."""
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the files."""
+        from tasks.sources.parquet import Parquet
 
-class TfrecordSource(TableFiles):
+        return Parquet(self, memory)
+
+
+class TfrecordSource(TableFiles, place=3):
     """TFRecord files of `tf.train.Example`, also compressed (.gz, .zst, .bz2; GZIP also where no name says so). A
     column is a feature: one value, or an array of a shape."""
 
@@ -137,8 +129,14 @@ class TfrecordSource(TableFiles):
     glob: Text = "**/*.tfrecord*"
     """Which files of a folder, `x.tfrecord-00000-of-00010` too."""
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the files."""
+        from tasks.sources.tfrecord import Tfrecord
 
-class WebdatasetSource(TableFiles):
+        return Tfrecord(self, memory)
+
+
+class WebdatasetSource(TableFiles, place=3):
     """Tar files, also compressed (.gz, .zst, .bz2), whose files `a/b.jpg`, `a/b.cls` and `a/b.json` are an example. A
     column is an ending, `jpg`, or a field of JSON, `json.size`. They are read without being extracted."""
 
@@ -153,8 +151,14 @@ class WebdatasetSource(TableFiles):
     glob: Text = "**/*.t*"
     """Which files of a folder, of those with the ending of a tar file (.tar, .tar.gz, .tgz, .tar.zst, .tar.bz2)."""
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the files."""
+        from tasks.sources.webdataset import Webdataset
 
-class SqlSource(ColumnsSource):
+        return Webdataset(self, memory)
+
+
+class SqlSource(ColumnsSource, place=3):
     """The rows of a database query, read in a transaction that changes nothing, in the order of the key."""
 
     noun: ClassVar[str | None] = "rows"
@@ -187,8 +191,14 @@ class SqlSource(ColumnsSource):
             raise Conflict("url", "a URL with a password in it", RULE, REMEDY)
         return self
 
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the query."""
+        from tasks.sources.sql import Sql
 
-class PythonSource(ColumnsSource):
+        return Sql(self, self.url, self.query)
+
+
+class PythonSource(ColumnsSource, place=3):
     """A function of the user's that yields a dict for each example, always the same ones: its modules enter digests,
     and files that it reads do not. A missing value is None."""
 
@@ -211,3 +221,9 @@ class PythonSource(ColumnsSource):
 
     arguments: dict[str, str | int | float | bool | None] = {}
     """Arguments of the function by name, which are passed in order of their names."""
+
+    def open(self, memory: Path | None = None) -> Source:
+        """Open the function."""
+        from tasks.sources.python import Python
+
+        return Python(self, self.function, Path(self.folder), self.arguments)
