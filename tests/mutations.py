@@ -486,7 +486,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/__init__.py",
+        "tasks/feed/augmenter.py",
         "        others = self._changed(others, partners, epochs)\n",
         "        others = self._changed(others, rows, epochs)\n",
         "test_augment.py::test_mixup_is_the_weighted_mean_of_two_changed_examples",
@@ -496,7 +496,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/cutmix.py",
+        "tasks/feed/augmentations.py",
         "        return mixed, (heights * widths / (height * width)).astype(np.float32)\n",
         "        return mixed, (side * side).astype(np.float32)\n",
         "test_augment.py::test_targets_are_mixed_as_numbers",
@@ -506,7 +506,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/token_dropout.py",
+        "tasks/feed/augmentations.py",
         ("        return np.where((words < limit) & (values != PADDING), values.dtype.type(lost), values)\n"),
         "        return np.where(words < limit, values.dtype.type(lost), values)\n",
         "test_augment.py::test_token_dropout_of_words_leaves_what_is_after_the_last_one",
@@ -2281,35 +2281,35 @@ FIRST = [
         "One long text is taken whole into the sample of a tokenizer.",
     ),
     Mutation(
-        "tasks/feed/augment/resized_crop.py",
+        "tasks/feed/augmentations.py",
         "tops = draws.integers(3,",
         "tops = draws.integers(2,",
         "test_augment.py",
         "Crops are along a diagonal: far left is far up.",
     ),
     Mutation(
-        "tasks/feed/augment/resized_crop.py",
+        "tasks/feed/augmentations.py",
         "widths = np.clip(np.rint(width * np.sqrt(areas * ratios)), 1, width)",
         "widths = np.clip(np.rint(height * np.sqrt(areas * ratios)), 1, width)",
         "test_augment.py",
         "Crops of images that are not square have another area and ratio.",
     ),
     Mutation(
-        "tasks/feed/augment/colour.py",
-        "factors(draws, 2, config.saturation)",
-        "factors(draws, 1, config.saturation)",
+        "tasks/feed/augmentations.py",
+        "factors(2, self.saturation)",
+        "factors(1, self.saturation)",
         "test_augment.py",
         "Contrast and saturation rise and fall together.",
     ),
     Mutation(
-        "tasks/feed/augment/colour.py",
+        "tasks/feed/augmentations.py",
         "pixels = values.shape[1] * values.shape[2]",
         "pixels = values.shape[1] * values.shape[1]",
         "test_augment.py",
         "Contrast makes images that are not square darker or lighter.",
     ),
     Mutation(
-        "tasks/feed/augment/__init__.py",
+        "tasks/feed/augmenter.py",
         "return Draws(self._seed, step.place, epochs, rows)",
         "return Draws(self._seed, 0, epochs, rows)",
         "test_augment.py",
@@ -2582,7 +2582,7 @@ FIRST = [
         "A waiter kills a process of its own container that has the number of a holder in another one.",
     ),
     Mutation(
-        "tasks/feed/augment/__init__.py",
+        "tasks/feed/augmenter.py",
         "            others[WEIGHT] = others[WEIGHT] * (examples[WEIGHT] > 0)\n",
         "            pass\n",
         "test_augment.py",
@@ -3482,7 +3482,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/rand_augment.py",
+        "tasks/feed/augmentations.py",
         "        signs = np.stack([1 - 2 * draws.integers(2 * number + 1, 2) for number in words], axis=1).tolist()\n",
         "        signs = np.stack([1 - 2 * draws.integers(2 * number, 2) for number in words], axis=1).tolist()\n",
         "test_augment.py",
@@ -3606,9 +3606,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/cutout.py",
-        "        lefts = draws.integers(1, width) - config.size // 2\n",
-        "        lefts = draws.integers(0, width) - config.size // 2\n",
+        "tasks/feed/augmentations.py",
+        "        lefts = draws.integers(1, width) - self.size // 2\n",
+        "        lefts = draws.integers(0, width) - self.size // 2\n",
         "test_augment.py test_page_augment.py",
         (
             "The augmentation cutout covers squares along the images' diagonal only, as row and column come"
@@ -4226,7 +4226,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/crop.py",
+        "tasks/feed/augmentations.py",
         "        tops, lefts = (draws.integers(number, 2 * border + 1) for number in (0, 1))\n",
         "        tops, lefts = (draws.integers(0, 2 * border + 1) for _ in range(2))\n",
         "test_augment.py test_golden_draws.py",
@@ -4592,7 +4592,7 @@ SIXTH = [
         "records.split_seed has no effect: every seed gives the same train, validation and test.",
     ),
     Mutation(
-        "tasks/feed/augment/draws.py",
+        "tasks/draws.py",
         'scramble(scramble(seed ^ split_number("augment")) ^ place)',
         'scramble(seed ^ split_number("augment"))',
         "test_augment.py test_golden_draws.py",

@@ -15,7 +15,6 @@ from tasks.compression.methods.distill import Distill
 from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.prune import Prune
 from tasks.compression.methods.prune_structured import PruneStructured
-from tasks.config.augment import ResizedCrop
 from tasks.config.base import Conflict, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
@@ -43,6 +42,7 @@ from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.exporting.config import ExportConfig
+from tasks.feed.augmentations import ResizedCrop
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
 from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.transformer import TransformerModel

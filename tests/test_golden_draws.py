@@ -15,11 +15,11 @@ import pyarrow as pa
 from PIL import Image
 from pydantic import TypeAdapter
 
-from tasks.config.augment import AugmentConfig
 from tasks.draws import permutation
 from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import draws_of
-from tasks.feed.augment import Augmenter
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.augmenter import Augmenter
 from tasks.feed.orders import ORDERS, Ordered
 from tasks.models.layers import layer_seed
 from tasks.records.near import image as near_image

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.config.base import Conflict
 from tasks.config.snapshot import SNAPSHOTS, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.config.task import LABEL, TASKS
 from tasks.config.train import TrainConfig
 from tasks.errors import Refused
-from tasks.feed import augment
+from tasks.feed import augmenter
+from tasks.feed.augmentations import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.snapshots.transforms import choose
 from tasks.sources.features import Feature, of_role
 
@@ -48,7 +48,7 @@ def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
 def check_training(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
     """Raise `Refused` where a snapshot of these features does not have what the task and the training need."""
     check_task(features, task, train)
-    augment.check(train.augment, augment.kinds_of(features))
+    augmenter.check(train.augment, augmenter.input_kinds(features))
     _check_order(train, any("padding" in feature for feature in features.values()), features)
 
 
@@ -65,7 +65,7 @@ def check_inputs(features: Mapping[str, Any], config: SnapshotConfig, train: Tra
             return
     else:
         kinds = {config.kind: {"image": IMAGE, "tokens": PREDICTED}[config.kind]}
-    augment.check(train.augment, kinds)
+    augmenter.check(train.augment, kinds)
     _check_order(train, TOKENS in kinds.values(), kinds)
 
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.augment import AugmentConfig
 from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.strategy import OneDevice
 from tasks.config.train import Precision, TrainConfig
 from tasks.environment import hardware
 from tasks.feed import open_snapshot
-from tasks.feed.augment import Augmenter
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.augmenter import Augmenter
 from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
 from tasks.models import ModelConfig
