@@ -649,9 +649,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/image.py",
-        '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit", "range")}\n',
-        '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "range")}\n',
+        "tasks/snapshots/config.py",
+        '        size = {field: getattr(self, field) for field in ("height", "width", "channels", "fit", "range")}\n',
+        '        size = {field: getattr(self, field) for field in ("height", "width", "channels", "range")}\n',
         ("test_snapshot_repeats.py::test_images_are_fitted_as_the_settings_say"),
         "snapshot.fit crop or pad of an image snapshot is ignored: images are stretched.",
     ),
@@ -752,9 +752,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/hash_words.py",
-        '        dtype = "uint16" if config.buckets < 2**16 else "uint32"\n',
-        '        dtype = "uint16" if config.buckets <= 2**16 else "uint32"\n',
+        "tasks/snapshots/transforms/texts.py",
+        'dtype = "uint16" if self.buckets < 2**16 else "uint32"\n',
+        'dtype = "uint16" if self.buckets <= 2**16 else "uint32"\n',
         "test_transform_fitting.py::test_the_last_bucket_of_words_has_an_id_of_its_own",
         (
             "With hash_words, output ids and exactly 65,536 buckets, the words of the last bucket overflow "
@@ -772,7 +772,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/vocabulary.py",
+        "tasks/snapshots/transforms/categories.py",
         "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
         "        counts = Counter(self._counts)\n",
         "test_transform_edges.py::test_a_missing_category_has_no_place_in_the_vocabulary",
@@ -2232,7 +2232,7 @@ FIRST = [
         "Counts of splits are those of the first run: a sample too large, a split said to be empty.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/__init__.py",
+        "tasks/snapshots/fitting.py",
         "        row += table.num_rows\n",
         "",
         "test_transform_fitting.py",
@@ -2246,28 +2246,28 @@ FIRST = [
         "Medians and quantiles are those of the first rows of each batch.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/words.py",
+        "tasks/snapshots/transforms/texts.py",
         "most_frequent(counts, config.min_count, config.vocabulary - FIRST)",
         "most_frequent(counts, 1, config.vocabulary - FIRST)",
         "test_transform_fitting.py",
         "min_count of words has no effect.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/words.py",
-        '"vocabulary": size, "padding"',
-        '"vocabulary": len(kept), "padding"',
+        "tasks/snapshots/transforms/texts.py",
+        '"vocabulary": size, "padding": PADDING, "unknown"',
+        '"vocabulary": len(kept), "padding": PADDING, "unknown"',
         "test_transform_fitting.py",
         "The embedding of words lacks two rows.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/bucketize.py",
+        "tasks/snapshots/transforms/numbers.py",
         "self._sample.add(values, rows)",
         "self._sample.add(values, rows * 0)",
         "test_transform_fitting.py",
         "Buckets are at quantiles of an arbitrary part of the rows.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/time_parts.py",
+        "tasks/snapshots/transforms/times.py",
         "value if name in self._parts else as_it_is",
         "value if name in self._parts[:1] else as_it_is",
         "test_transform_fitting.py",
@@ -2589,9 +2589,9 @@ FIRST = [
         "With mixup the examples after the last epoch are trained on by the weight of their partners.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/tokens.py",
-        "        special_tokens=[UNKNOWN, *within],\n",
-        "        special_tokens=[UNKNOWN],\n",
+        "tasks/snapshots/transforms/texts.py",
+        "        special_tokens=[UNKNOWN_TOKEN, *within],\n",
+        "        special_tokens=[UNKNOWN_TOKEN],\n",
         "test_transform_fitting.py",
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
@@ -3178,7 +3178,7 @@ THIRD = [
         "`millrace gc --days` leaves a part of the old flow runs in Prefect's database: every second page is skipped.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/quantile.py",
+        "tasks/snapshots/transforms/numbers.py",
         (
             "    values, place = np.unique(np.quantile(sample, levels), return_inverse=True)\n    return"
             " values, np.bincount(place, levels) / np.bincount(place)\n"
@@ -3989,12 +3989,12 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/tokens.py",
+        "tasks/snapshots/transforms/texts.py",
         (
-            '        return "the package tokenizers divides its texts"\n    if state["lowercase"]:'
-            '\n        return "Python makes its letters small"\n'
+            '            return "the package tokenizers divides its texts"\n        if state["lowercase"]:'
+            '\n            return "Python makes its letters small"\n'
         ),
-        '        return "the package tokenizers divides its texts"\n',
+        '            return "the package tokenizers divides its texts"\n',
         "test_transform_values.py",
         (
             "With the transform `tokens` of bytes and `lowercase: true`, the SavedModel's signature for raw"

@@ -23,7 +23,6 @@ from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Constant, Cosine, Piecewise
-from tasks.config.snapshot import ImageSnapshot, TokensSnapshot
 from tasks.config.sources import (
     CsvSource,
     JsonlSource,
@@ -37,7 +36,6 @@ from tasks.config.sources import (
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
-from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
 from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
@@ -52,6 +50,11 @@ from tasks.registry.config import PromoteConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange
+from tasks.snapshots.config import ImageSnapshot, TokensSnapshot
+from tasks.snapshots.transforms.media import Image, LogMel
+from tasks.snapshots.transforms.numbers import Bucketize, Missing
+from tasks.snapshots.transforms.texts import HashWords, Tokens
+from tasks.snapshots.transforms.times import TimeParts
 
 NEEDED: dict[type[Section], str] = {
     ChampionGate: "{max_loss: 0.1}",

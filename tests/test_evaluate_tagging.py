@@ -26,7 +26,6 @@ from tasks.config.base import Conflict
 from tasks.config.compose import Config
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource, JsonlSource, ParquetSource
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
@@ -52,6 +51,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import TableSnapshot
 from tasks.sources.features import features_of
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective

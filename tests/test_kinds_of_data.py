@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.homes import ROOT
 
 INVERT = '''class Invert(Augmentation):
@@ -27,53 +29,175 @@ INVERT = '''class Invert(Augmentation):
 
 
 '''
-AUGMENTED = """
+ROUNDED = '''"""A transform of a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tasks.snapshots.transforms.transform import NUMBERS, Fitted, Known, Transform
+from tasks.sources.features import Feature
+
+
+class Rounded(Transform):
+    """Numbers without their last digits."""
+
+    reads: ClassVar[tuple[str, ...]] = ("number",)
+    no_graph: ClassVar[str] = "a test does without"
+
+    kind: Literal["rounded"] = "rounded"
+    """The transform."""
+
+    step: Annotated[float, Field(gt=0)] = 0.5
+    """The distance of the results."""
+
+    def fitter(self, name: str, feature: Feature, folder: Path) -> Known:
+        state = {"kind": self.kind, "step": self.step}
+        return Known(Fitted(state, {"names": [name], "mean": [0.0], "variance": [1.0]}, NUMBERS))
+'''
+READS_ROUNDED = '''"""`rounded`: what exports carry of it."""
+
+import numpy as np
+
+
+def load(state, folder):
+    return lambda values: (np.round(values / state["step"]) * state["step"])[:, None]
+'''
+COUNTED = '''class CountedSnapshot(SnapshotKind):
+    """The number of the records."""
+
+    version: ClassVar[int] = 3
+    libraries: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    kind: Literal["counted"] = "counted"
+    """The layout of an example."""
+
+    first: Annotated[int, Field(ge=0)] = 1
+    """The number of the first one."""
+
+    def build(self, bench: Workbench, records: Records) -> Outcome:
+        from tasks.artifacts import Outcome
+
+        return Outcome(counts={"train": self.first + len(records.manifest)})
+
+
+'''
+INSERTED = {
+    "tasks/feed/augmentations.py": ("AUGMENTATIONS: dict", INVERT),
+    "tasks/snapshots/config.py": ("SNAPSHOTS: dict", COUNTED),
+}
+"""Classes, each above a line of a file."""
+ADDED = {"tasks/snapshots/transforms/rounded.py": ROUNDED, "tasks/reader/rounded.py": READS_ROUNDED}
+"""Files; the reader's is what snapshots and exports carry of a transform."""
+
+SETTINGS = """
 import json, sys
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from tasks.config.compose import Config
-from tasks.config.load import explain
 from tasks.config.reference import page
+from tasks.config.refusals import explain
+
+def refusal(**given):
+    try:
+        Config.model_validate({"name": "a", "train": {"steps": 1}, **given})
+    except ValidationError as error:
+        return explain(error, Config).rule
+
+def found(section, title, setting, wrong, **more):
+    lines = page().splitlines()
+    schema = section in Config.model_json_schema()["$defs"]
+    on_page = [line for line in lines if title in line or f"`{setting}`" in line]
+    print(json.dumps({"schema": schema, "page": on_page, "refusal": refusal(**wrong), "heavy": heavy, **more}))
+
+heavy = sorted({"PIL", "scipy", "pyarrow", "tensorflow"} & sys.modules.keys())
+"""
+AUGMENTED = """
 from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter
 
-def refusal(augment):
-    try:
-        Config.model_validate({"name": "a", "train": {"steps": 1, "augment": [augment]}})
-    except ValidationError as error:
-        return explain(error).rule
-
-found = {
-    "schema": "Invert" in Config.model_json_schema()["$defs"],
-    "page": [line for line in page().splitlines() if "(invert)" in line or "augment.NUMBER.least" in line],
-    "refusal": refusal({"kind": "no"}),
-    "heavy": sorted({"PIL", "scipy", "tensorflow"} & sys.modules.keys()),
-}
 images = np.arange(192, dtype=np.uint8).reshape(1, 1, 8, 8, 3)
 features = {"image": {"dtype": "uint8", "shape": [8, 8, 3]}}
 invert = TypeAdapter(AugmentConfig).validate_python({"kind": "invert"})
 batch = {"image": images, "row": np.zeros((1, 1), np.int64)}
 made = Augmenter([invert], features, {"image": images[0]}, 1)(batch, np.zeros((1, 1), np.uint64))["image"]
-print(json.dumps({**found, "values": made.ravel()[[99, 100]].tolist()}))
+wrong = {"train": {"steps": 1, "augment": [{"kind": "no"}]}}
+found("Invert", "(invert)", "train.augment.NUMBER.least", wrong, values=made.ravel()[[99, 100]].tolist())
+"""
+TRANSFORMED = """
+from pathlib import Path
+import pyarrow as pa
+from tasks.reader import Reader
+from tasks.snapshots.fitting import TransformConfig, choose, fit, graph
+from tasks.snapshots.transforms.layout import lay_out
+from tasks.sources.features import Feature
+
+features = {"x": Feature("number", "float32")}
+given = TypeAdapter(dict[str, TransformConfig]).validate_python({"x": {"kind": "rounded"}})
+fitted = fit(choose(features, given), features, lambda names: [pa.table({"x": [1.0]})] if names else [])
+arrays = Reader(lay_out(features, fitted, {}).description, Path()).apply({"x": np.array([0.4, -3.3])}, 2)
+wrong = {"snapshot": {"kind": "table", "transforms": {"x": {"kind": "no"}}}, "model": {"kind": "mlp"}}
+more = {"values": arrays["numbers"][:, 0].tolist(), "graph": graph([fitted["x"].state])}
+found("Rounded", "NAME (rounded)", "snapshot.transforms.NAME.step", wrong, **more)
+"""
+BUILT = """
+from types import SimpleNamespace
+from tasks import snapshots
+from tasks.snapshots.config import SnapshotConfig
+
+config = TypeAdapter(SnapshotConfig).validate_python({"kind": "counted"})
+counts = snapshots.build(None, SimpleNamespace(manifest={"a": 1}), config).counts
+wrong = {"snapshot": {"kind": "no"}, "model": {"kind": "mlp"}}
+found("CountedSnapshot", "snapshot (counted)", "snapshot.first", wrong, counts=counts)
 """
 
 
-def found_with(folder: Path, file: str, above: str, added: str, script: str) -> dict[str, Any]:
-    """What a script finds in a copy of the code with a class in one of its files, above a line of it."""
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the code with one more kind of each."""
+    folder = tmp_path_factory.mktemp("kinds")
     shutil.copytree(ROOT / "tasks", folder / "tasks", ignore=shutil.ignore_patterns("__pycache__"))
-    text = (folder / file).read_text()
-    assert text.count(above) == 1
-    (folder / file).write_text(text.replace(above, added + above))
-    command, environment = [sys.executable, "-c", script], {"PYTHONPATH": str(folder), "PATH": ""}
+    for file, (above, added) in INSERTED.items():
+        text = (folder / file).read_text()
+        assert text.count(above) == 1
+        (folder / file).write_text(text.replace(above, added + above))
+    for file, text in ADDED.items():
+        (folder / file).write_text(text)
+    return folder
+
+
+def found(folder: Path, script: str) -> dict[str, Any]:
+    """What a script finds in the copy."""
+    command, environment = [sys.executable, "-c", SETTINGS + script], {"PYTHONPATH": str(folder), "PATH": ""}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    made: dict[str, Any] = json.loads(done.stdout)
+    assert made["schema"] and not made["heavy"]
+    return made
 
 
-def test_an_augmentation_is_added_by_one_class(tmp_path: Path) -> None:
-    found = found_with(tmp_path, "tasks/feed/augmentations.py", "AUGMENTATIONS: dict", INVERT, AUGMENTED)
-    title, row = found["page"]
-    assert found["schema"] and title == "## train.augment.NUMBER (invert)"
+def test_an_augmentation_is_added_by_one_class(copy: Path) -> None:
+    made = found(copy, AUGMENTED)
+    title, row = made["page"]
+    assert title == "## train.augment.NUMBER (invert)"
     assert row.startswith("| `train.augment.NUMBER.least` | integer (≥ 0, ≤ 255) | `100` |")
-    assert found["refusal"].endswith("'cutmix', 'invert'")
-    assert found["values"] == [99, 155] and not found["heavy"]
+    assert made["refusal"].endswith("'cutmix', 'invert'") and made["values"] == [99, 155]
+
+
+def test_a_transform_is_added_by_one_class_beside_what_exports_carry_of_it(copy: Path) -> None:
+    made = found(copy, TRANSFORMED)
+    title, row = made["page"]
+    assert title == "## snapshot.transforms.NAME (rounded)"
+    assert row.startswith("| `snapshot.transforms.NAME.step` | number (> 0) | `0.5` |")
+    assert made["refusal"].endswith("'function', 'rounded'")
+    assert made["values"] == [0.5, -3.5] and made["graph"] == "a test does without"
+
+
+def test_a_snapshot_is_added_by_one_class(copy: Path) -> None:
+    made = found(copy, BUILT)
+    title, row = made["page"]
+    assert title == "## snapshot (counted)" and row.startswith("| `snapshot.first` | integer (≥ 0) | `1` |")
+    assert made["refusal"].endswith("'table', 'counted'") and made["counts"] == {"train": 2}

@@ -18,7 +18,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource
 from tasks.errors import Failed
 from tasks.exporting import raw_rows
@@ -29,6 +28,7 @@ from tasks.exporting.score import _preprocessed
 from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable
 from tasks.records import conversion
+from tasks.snapshots.config import TableSnapshot
 from tasks.sources.features import Feature
 from tasks.store.files import pretty
 

@@ -10,12 +10,12 @@ import pytest
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource
-from tasks.config.transform import Tokens
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.transforms.texts import Tokens
 from tasks.view.examples import examples
 from tests.support.digits import Digits
 

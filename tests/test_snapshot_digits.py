@@ -16,7 +16,6 @@ from PIL import Image
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot
 from tasks.config.sources import SklearnSource
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
@@ -25,6 +24,7 @@ from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import ImageSnapshot
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=8, width=8, channels=1, shards=3)

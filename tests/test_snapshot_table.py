@@ -15,9 +15,7 @@ from tasks import snapshots
 from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.config.sources import CsvSource, SklearnSource
-from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
@@ -26,6 +24,10 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.runner import identities
 from tasks.snapshots import table
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.transforms.function import Function
+from tasks.snapshots.transforms.media import Image
+from tasks.snapshots.transforms.numbers import Bucketize, Quantile, Standardise
 from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.tables import Memory, arrays, bench_at, feature, from_rows, read_elsewhere, snapshot
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 import soundfile
 
-from tasks.config.transform import LogMel
 from tasks.guess import examples
 from tasks.reader import Unusable
 from tasks.records.kinds import audio
-from tasks.snapshots.transforms.log_mel import fitter
+from tasks.snapshots.transforms.media import LogMel
 from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
 
@@ -47,7 +46,7 @@ def log_mel(payload: bytes) -> Any:
     from tasks.reader.log_mel import load
 
     config = LogMel(rate=8000, seconds=1.0)
-    return load(fitter("audio", AUDIO, config, FOLDER).fitted().state, FOLDER)([payload])
+    return load(config.fitter("audio", AUDIO, FOLDER).fitted().state, FOLDER)([payload])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import LISTED, Conflict, Section, any_of, kinds_of
+from tasks.config.base import LISTED, Conflict
+from tasks.config.inputs import IMAGE, SOUND, TOKENS
+from tasks.config.kinds import Kind, any_of
 from tasks.draws import Draws
 from tasks.reader.tokens import PADDING
 
@@ -22,11 +24,6 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Extent = Annotated[int, Field(ge=1, le=4096)]
 Bounds = Annotated[tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], LISTED]
-
-IMAGE, SOUND, TOKENS = "image", "sound", "tokens"
-"""Kinds of inputs: uint8 [height, width, channels], float32 [time, bands], ids of a text [length]."""
-PREDICTED = "tokens to predict"
-"""The kind of a language model's input, which no augmentation changes."""
 
 GREY = 128
 """Value of pixels that are covered."""
@@ -37,7 +34,7 @@ Values = NDArray[Any]
 Shares = NDArray[np.float32]
 
 
-class Augmentation(Section):
+class Augmentation(Kind):
     """A random change of an input; every example has its own draw in every epoch."""
 
     reads: ClassVar[tuple[str, ...]] = (IMAGE,)
@@ -46,9 +43,6 @@ class Augmentation(Section):
     """Whether it mixes two examples and their labels."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Packages that decide its bytes."""
-
-    if TYPE_CHECKING:
-        kind: str
 
     input: Text | None = None
     """The input that is changed; default: the only one of its kind."""
@@ -351,13 +345,13 @@ class Cutmix(Augmentation):
         return mixed, (heights * widths / (height * width)).astype(np.float32)
 
 
-AUGMENTATIONS: dict[str, type[Augmentation]] = kinds_of(Augmentation)
+AUGMENTATIONS: dict[str, type[Augmentation]] = Augmentation.kinds()
 """The sections by `kind`."""
 
 if TYPE_CHECKING:
     AugmentConfig = Augmentation
 else:
-    AugmentConfig = any_of(Augmentation)
+    AugmentConfig = any_of(AUGMENTATIONS.values())
 
 
 def _grey(values: Values) -> Values:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.inputs import ARRAY, IMAGE, NUMBERS, PREDICTED, SOUND, TOKENS
 from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
 from tasks.draws import Draws, Rows, permutation
 from tasks.errors import Refused
-from tasks.feed.augmentations import IMAGE, PREDICTED, SOUND, TOKENS, Augmentation, Shares, Values
+from tasks.feed.augmentations import Augmentation, Shares, Values
 
 OTHER_LABEL, OTHER_WEIGHT, MIXED = "label.other", "weight.other", "mixed"
 """Arrays of a batch of mixed examples: the label of the other one, its weight where examples have one, its share."""
@@ -132,7 +133,7 @@ def _kind(feature: Mapping[str, Any]) -> str:
         return SOUND
     if "vocabulary" in feature and dimensions == 1:
         return PREDICTED if "bos" in feature else TOKENS
-    return "array" if dimensions > 1 else "numbers"
+    return ARRAY if dimensions > 1 else NUMBERS
 
 
 def input_of(place: int, config: Augmentation, kinds: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
@@ -22,6 +21,7 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
 from tasks.search.config import TuneConfig
+from tasks.snapshots.config import SnapshotConfig
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form
@@ -95,11 +95,8 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
 
 def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
     """Return the identity of a snapshot: the records, the config, and the user's own code in it."""
-    from tasks.snapshots import CODE, own_files
-
-    return Identity(
-        {"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]), sources=lambda: own_files(config)
-    )
+    code = Code(config.version, config.libraries)
+    return Identity({"snapshot": config}, {"records": made_from}, code, sources=config.own_files)
 
 
 def model(

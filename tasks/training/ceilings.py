@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.snapshot import SnapshotConfig
 from tasks.config.sources import SourceConfig
 from tasks.config.strategy import OneDevice
 from tasks.config.train import Precision, TrainConfig
@@ -31,6 +29,7 @@ from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
 from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import SnapshotConfig
 from tasks.sources import open_source
 from tasks.training import engines
 from tasks.training.group import Cluster
@@ -195,7 +194,7 @@ def _source(config: SourceConfig, memory: Path, threads: int) -> Ceiling:
 
 def _transform(layout: SnapshotConfig, records: Records, snapshot: Snapshot) -> Ceiling:
     reader = RecordsReader(records.path)
-    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, layout))
+    found = rate_of(lambda: layout.transformed(reader, snapshot.path / "transform"))
     advice = "it is shared by the threads of the machine (resources.threads), and done once"
     return Ceiling("transform", found, "records, decoded and transformed by one thread", advice)
 

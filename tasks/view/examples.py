@@ -14,10 +14,11 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact
+from tasks.config.inputs import IMAGE, SOUND
 from tasks.config.task import UNTAGGED
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
-from tasks.feed.augmentations import IMAGE, SOUND, AugmentConfig
+from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter, input_kinds
 from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.records.reading import RecordsReader

@@ -26,12 +26,12 @@ def made(root: Path) -> Digits:
 
     from tasks import snapshots
     from tasks.config.records import RecordsConfig
-    from tasks.config.snapshot import ImageSnapshot
     from tasks.config.sources import SklearnSource
     from tasks.feed import open_snapshot
     from tasks.models.architectures.convnet import ConvnetModel
     from tasks.models.keras_file import save
     from tasks.records import conversion
+    from tasks.snapshots.config import ImageSnapshot
 
     bench = workbench(root / "records")
     splits = {"train": 0.6, "validation": 0.1, "test": 0.3}
