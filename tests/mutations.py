@@ -71,7 +71,7 @@ FIRST = [
         "Counts of which some occur once are classes.",
     ),
     Mutation(
-        "tasks/records/kinds/category.py",
+        "tasks/records/column_types/categories.py",
         "pc.utf8_trim(values, BLANKS)",
         "values",
         "test_transform_casts.py",
@@ -92,7 +92,7 @@ FIRST = [
         "predict does not find the column that has no name.",
     ),
     Mutation(
-        "tasks/records/kinds/number.py",
+        "tasks/records/column_types/numbers.py",
         " & np.isfinite(rounded[1:])",
         "",
         "test_init_reads_cells.py",
@@ -550,7 +550,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/label.py",
+        "tasks/records/column_types/categories.py",
         "            values = pc.if_else(known, values, OTHER)\n",
         "            values, bad = pc.if_else(known, values, OTHER), {}\n",
         ("test_convert_columns.py::test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket"),
@@ -560,7 +560,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/number.py",
+        "tasks/records/column_types/numbers.py",
         "            low = np.flatnonzero((rows <= 0).any(axis=1))\n",
         "            low = np.flatnonzero((rows < 0).any(axis=1))\n",
         "test_convert_columns.py::test_weights_and_targets_must_be_there",
@@ -570,7 +570,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/time.py",
+        "tasks/records/column_types/numbers.py",
         "    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND\n",
         "    return (time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND\n",
         "test_transform_casts.py::test_times_in_text",
@@ -590,7 +590,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/near/image.py",
+        "tasks/records/near/measures.py",
         (
             "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.where(given[:, None], "
             "np.maximum(of_bands, 1), 0)\n"
@@ -2428,7 +2428,7 @@ FIRST = [
         "Sounds that are in train and in test, with other values beside, are not found.",
     ),
     Mutation(
-        "tasks/records/kinds/audio.py",
+        "tasks/records/column_types/media.py",
         "int(frames[rates == rate].sum())",
         "int(frames.sum())",
         "test_convert_parts.py",
@@ -2624,9 +2624,9 @@ FIRST = [
         "1,870 reviews are read as 1.87.",
     ),
     Mutation(
-        "tasks/records/kinds/label.py",
-        '    plain = pc.replace_substring_regex(category.plain(names.cast(TYPE)), FRACTION, r"\\1")\n',
-        "    plain = category.plain(names.cast(TYPE))\n",
+        "tasks/records/column_types/categories.py",
+        '    short = pc.replace_substring_regex(plain(names.cast(pa.string())), FRACTION, r"\\1")\n',
+        "    short = plain(names.cast(pa.string()))\n",
         "test_init_reads_cells.py",
         "`1.5` and `1.50` are two classes.",
     ),
@@ -2886,7 +2886,7 @@ SECOND = [
         "An artifact is published under the digest of files that it was not made from.",
     ),
     Mutation(
-        "tasks/records/kinds/number.py",
+        "tasks/records/column_types/numbers.py",
         '        "squares": left["squares"] + right["squares"] + difference * difference * left["count"] * share,\n',
         '        "squares": left["squares"] + right["squares"] + difference * difference * share,\n',
         "test_convert_statistics.py test_convert_profile.py test_convert_parts.py test_source_parts.py",
@@ -2974,7 +2974,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/records/near/image.py",
+        "tasks/records/near/measures.py",
         "    return list(combinations(range(_differing(similarity) + 2), 2))\n",
         "    return list(combinations(range(_differing(similarity) + 1), 2))\n",
         "test_convert_near_duplicates.py",
@@ -3801,7 +3801,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/category.py",
+        "tasks/records/column_types/categories.py",
         '    return {"count": len(values), "missing": counts.pop("", 0), "values": limited(counts)}\n',
         '    return {"count": len(values), "missing": counts.get("", 0), "values": limited(counts)}\n',
         "test_convert_statistics.py test_convert_profile.py test_convert_parts.py",
@@ -3832,7 +3832,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/image.py",
+        "tasks/records/near/measures.py",
         "    given = np.array([found_hash is not None for found_hash in found], bool)\n",
         "    given = np.array([bool(found_hash) for found_hash in found], bool)\n",
         "test_convert_near_duplicates.py test_convert_duplicates.py",
@@ -4047,7 +4047,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/text.py",
+        "tasks/records/near/measures.py",
         "    return common / (len(ours) + len(theirs) - common)\n",
         "    return common / max(len(ours), len(theirs))\n",
         "test_convert_near_duplicates.py test_golden_draws.py",
@@ -4116,14 +4116,14 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/tags.py",
+        "tasks/records/column_types/categories.py",
         (
-            "        gone = np.flatnonzero(np.asarray(category.missing(TAG, cast.values)))\n        values,"
-            " unknown = _known(cast.values, feature.classes)\n        return Typed(values, {**unknown,"
+            "        gone = np.flatnonzero(np.asarray(category.missing(cast.values)))\n        values,"
+            " unknown = _known(cast.values, self.feature.classes)\n        return Typed(values, {**unknown,"
             ' **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
         ),
         (
-            "        values, unknown = _known(cast.values, feature.classes)\n        return Typed(values,"
+            "        values, unknown = _known(cast.values, self.feature.classes)\n        return Typed(values,"
             " {**unknown, **cast.bad})\n"
         ),
         (
@@ -4602,7 +4602,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/words.py",
+        "tasks/records/column_types/texts.py",
         'sorted({**dict.fromkeys(gone.tolist(), "missing"), **cast.bad}.items())',
         "sorted(cast.bad.items())",
         "test_convert_parts.py test_evaluate_tagging.py test_init_tags.py test_convert_kinds.py",

@@ -8,11 +8,22 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from tasks.config.records import NearDuplicates
+from tasks.errors import Refused
+from tasks.records import cells, statistics
+from tasks.records.column_types import TYPES
+from tasks.records.column_types.texts import Text
+from tasks.records.near import compared
+from tasks.records.near.measures import MEASURES, Measure
+from tasks.sources.features import Feature
 from tests.support.homes import ROOT
 
 INVERT = '''class Invert(Augmentation):
@@ -201,3 +212,55 @@ def test_a_snapshot_is_added_by_one_class(copy: Path) -> None:
     title, row = made["page"]
     assert title == "## snapshot (counted)" and row.startswith("| `snapshot.first` | integer (≥ 0) | `1` |")
     assert made["refusal"].endswith("'table', 'counted'") and made["counts"] == {"train": 2}
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """Leaves the types of columns and the measures of similarity as they were."""
+    before = dict(TYPES), dict(MEASURES)
+    yield
+    for registry, kinds in zip((TYPES, MEASURES), before, strict=True):
+        registry.clear()
+        registry.update(kinds)  # type: ignore[arg-type]
+
+
+def test_a_type_of_columns_is_added_by_one_class(registered: None) -> None:
+    class Initials(Text):
+        """Texts of capital letters."""
+
+        kinds = ("initials",)
+
+        def typed(self, raw: pa.Array, max_pixels: int = 0) -> Any:
+            made = super().typed(raw)
+            lower = [row for row, text in enumerate(made.values.to_pylist()) if text != text.upper()]
+            return type(made)(made.values, dict.fromkeys(lower, "is not in capital letters"))
+
+    features = {"x": Feature("initials", "string")}  # type: ignore[arg-type]
+    made = cells.typed(features["x"], pa.array(["AB", "c", None]), 0)
+    assert made.bad == {1: "is not in capital letters"}
+    states = statistics.states_of(features, {"x": made.values}, {})
+    assert statistics.summary(features, states)["x"]["missing"] == 1
+
+
+def test_a_measure_of_similarity_is_added_by_one_class(registered: None) -> None:
+    features, config = {"sound": Feature("audio", "string")}, NearDuplicates()
+    with pytest.raises(Refused, match="no text and no image"):
+        compared(features, config)
+
+    class SoundMeasure(Measure):
+        """Sounds are alike where their files have the same length."""
+
+        kind = "audio"
+        SIMILARITY, LOWEST, SLACK = 0.7, 0.2, 0.0
+
+        def bands(self, similarity: float) -> int:
+            return 1
+
+        def signed(self, values: pa.Array, similarity: float) -> Any:
+            sizes = np.array([len(each.as_py()) for each in values], "<u8")
+            return sizes.view(np.uint8).reshape(-1, 8), sizes[:, None]
+
+    found = compared(features, config)
+    assert found is not None and (found.column, found.kind, found.similarity) == ("sound", "audio", 0.7)
+    added = found.added(pa.table({"sound": [b"ab", b"cd"]}))
+    assert added[found.bands[0]].to_pylist() == [2, 2]

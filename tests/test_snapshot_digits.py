@@ -117,7 +117,8 @@ def test_a_record_that_is_no_image_is_named(
 ) -> None:
     """Convert lets none through; records that were made elsewhere may hold one."""
     rows = {f"row/{n}": (b"no image" if n == 7 else png(n), n % 2) for n in range(60)}
-    monkeypatch.setattr("tasks.records.kinds.image.sums", lambda payload, max_pixels: PixelSums((4, 4, 1), [0], [0]))
+    plain = PixelSums((4, 4, 1), [0], [0])
+    monkeypatch.setattr("tasks.records.column_types.media.sums", lambda payload, max_pixels: plain)
     outcome = conversion.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
     made = publish(Records, bench, outcome)
     with pytest.raises(Failed, match="row/7: image: 8 bytes, cannot identify image file"):
