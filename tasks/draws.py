@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 ROUNDS = 6
 MASK = 2**64 - 1
 
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""Distance of the states of a splitmix64 generator (Steele, Lea and Flood, OOPSLA 2014)."""
+
 Rows = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
 def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "train") -> Rows:
@@ -97,7 +101,7 @@ def split_number(split: str) -> int:
 
 def splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Apply `scramble` to every element; arrays of uint64 wrap without a warning."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = values + STEP
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -109,3 +113,56 @@ def scramble(value: int) -> int:
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
     return value ^ (value >> 31)
+
+
+class Draws:
+    """The random numbers of an augmentation for some examples, independent of one another.
+
+    Number 0, 1, ... of an example are those of a splitmix64 generator whose state is the hash of (seed, place, epoch,
+    row).
+    """
+
+    def __init__(self, seed: int, place: int, epochs: Words, rows: Rows) -> None:
+        """Create those of the augmentation at a place of the list, for examples [n]."""
+        base = scramble(scramble(seed ^ split_number("augment")) ^ place)
+        self._keys = splitmix64(splitmix64(np.uint64(base) ^ epochs) ^ rows.astype(np.uint64))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def words(self, number: int, count: int = 1) -> Words:
+        """Return 64 random bits, uint64 [n, count], for the numbers from `number` on."""
+        numbers = np.arange(number, number + count, dtype=np.uint64)
+        return splitmix64(self._keys[:, None] + numbers * STEP)
+
+    def uniform(self, number: int) -> NDArray[np.float64]:
+        """Return numbers in [0, 1), [n]."""
+        return (self.words(number)[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def between(self, number: int, low: float, high: float) -> NDArray[np.float64]:
+        """Return numbers in [low, high), [n]."""
+        return low + (high - low) * self.uniform(number)
+
+    def integers(self, number: int, below: int | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return integers in [0, below), [n]; `below` is less than 2^32, for all or for each."""
+        high = self.words(number)[:, 0] >> np.uint64(32)
+        return ((high * np.asarray(below, np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+    def normal(self, number: int, count: int) -> NDArray[np.float32]:
+        """Return numbers of the standard normal distribution, float32 [n, count], from the words from `number` on.
+
+        They are quantiles in the middle of 65,536 parts of equal probability, so that no function of the processor's
+        mathematical library decides their last bits.
+        """
+        words = self.words(number, -(-count // 4))
+        return quantiles()[words.astype("<u8").view("<u2")[:, :count]]
+
+
+@cache
+def quantiles() -> NDArray[np.float32]:
+    """Return the quantiles of the standard normal distribution, float32 [65536]."""
+    from statistics import NormalDist
+
+    normal = NormalDist()
+    half = np.array([normal.inv_cdf((number + 0.5) / 65536) for number in range(32768)], np.float32)
+    return np.concatenate([half, -half[::-1]])

@@ -226,13 +226,13 @@ WALKS: dict[str, list[str]] = {
         tasks/sources/table_files.py: ^Tables.read
         tasks/records/sorting.py: ^Sorter.sort > Sorter._sorted_out > Sorter._typed
         tasks/records/cells.py: typed
-        tasks/records/kinds/__init__.py: kind_of > KINDS
-        tasks/records/kinds/number.py: typed > array_of
+        tasks/records/column_types/__init__.py: column_type > TYPES
+        tasks/records/column_types/numbers.py: Number.typed > Number.array
         tasks/records/cells.py: ^typed
         tasks/records/sorting.py: ^Sorter._typed > ^Sorter._sorted_out > ^Sorter.sort > Sorter._written > write_run
         tasks/records/merging.py: ~pa.ipc Runs._open > ^Runs > ^Merger > Merger._rows > ^Merger._ranges > ^Merger.write
-        tasks/records/kinds/__init__.py: kind_of > KINDS
-        tasks/records/kinds/number.py: entry
+        tasks/records/column_types/__init__.py: column_type > TYPES
+        tasks/records/column_types/numbers.py: Number.entry
         tasks/sources/encoding.py: floats_entry
         tasks/records/merging.py: ^Merger.write
         tasks/sources/encoding.py: examples
@@ -244,7 +244,7 @@ WALKS: dict[str, list[str]] = {
         tasks/records/reading.py: ^RecordsReader._splits > ^RecordsReader._split > ^RecordsReader.raw
         tasks/records/reading.py: ^RecordsReader.table
         tasks/records/tables.py: column_of
-        tasks/records/kinds/number.py: array_of
+        tasks/records/column_types/numbers.py: Number.array
         tasks/records/reading.py: ^RecordsReader.table > ^RecordsReader.tables
         tasks/snapshots/table.py: ^_batches > ^_write > _make
         tasks/snapshots/transforms/columns.py: typed

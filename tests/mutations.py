@@ -71,7 +71,7 @@ FIRST = [
         "Counts of which some occur once are classes.",
     ),
     Mutation(
-        "tasks/records/kinds/category.py",
+        "tasks/records/column_types/categories.py",
         "pc.utf8_trim(values, BLANKS)",
         "values",
         "test_transform_casts.py",
@@ -92,7 +92,7 @@ FIRST = [
         "predict does not find the column that has no name.",
     ),
     Mutation(
-        "tasks/records/kinds/number.py",
+        "tasks/records/column_types/numbers.py",
         " & np.isfinite(rounded[1:])",
         "",
         "test_init_reads_cells.py",
@@ -486,7 +486,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/__init__.py",
+        "tasks/feed/augmenter.py",
         "        others = self._changed(others, partners, epochs)\n",
         "        others = self._changed(others, rows, epochs)\n",
         "test_augment.py::test_mixup_is_the_weighted_mean_of_two_changed_examples",
@@ -496,7 +496,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/cutmix.py",
+        "tasks/feed/augmentations.py",
         "        return mixed, (heights * widths / (height * width)).astype(np.float32)\n",
         "        return mixed, (side * side).astype(np.float32)\n",
         "test_augment.py::test_targets_are_mixed_as_numbers",
@@ -506,7 +506,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/token_dropout.py",
+        "tasks/feed/augmentations.py",
         ("        return np.where((words < limit) & (values != PADDING), values.dtype.type(lost), values)\n"),
         "        return np.where(words < limit, values.dtype.type(lost), values)\n",
         "test_augment.py::test_token_dropout_of_words_leaves_what_is_after_the_last_one",
@@ -550,7 +550,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/label.py",
+        "tasks/records/column_types/categories.py",
         "            values = pc.if_else(known, values, OTHER)\n",
         "            values, bad = pc.if_else(known, values, OTHER), {}\n",
         ("test_convert_columns.py::test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket"),
@@ -560,7 +560,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/number.py",
+        "tasks/records/column_types/numbers.py",
         "            low = np.flatnonzero((rows <= 0).any(axis=1))\n",
         "            low = np.flatnonzero((rows < 0).any(axis=1))\n",
         "test_convert_columns.py::test_weights_and_targets_must_be_there",
@@ -570,7 +570,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/time.py",
+        "tasks/records/column_types/numbers.py",
         "    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND\n",
         "    return (time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND\n",
         "test_transform_casts.py::test_times_in_text",
@@ -590,7 +590,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/near/image.py",
+        "tasks/records/near/measures.py",
         (
             "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.where(given[:, None], "
             "np.maximum(of_bands, 1), 0)\n"
@@ -649,9 +649,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/image.py",
-        '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit", "range")}\n',
-        '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "range")}\n',
+        "tasks/snapshots/config.py",
+        '        size = {field: getattr(self, field) for field in ("height", "width", "channels", "fit", "range")}\n',
+        '        size = {field: getattr(self, field) for field in ("height", "width", "channels", "range")}\n',
         ("test_snapshot_repeats.py::test_images_are_fitted_as_the_settings_say"),
         "snapshot.fit crop or pad of an image snapshot is ignored: images are stretched.",
     ),
@@ -752,9 +752,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/hash_words.py",
-        '        dtype = "uint16" if config.buckets < 2**16 else "uint32"\n',
-        '        dtype = "uint16" if config.buckets <= 2**16 else "uint32"\n',
+        "tasks/snapshots/transforms/texts.py",
+        'dtype = "uint16" if self.buckets < 2**16 else "uint32"\n',
+        'dtype = "uint16" if self.buckets <= 2**16 else "uint32"\n',
         "test_transform_fitting.py::test_the_last_bucket_of_words_has_an_id_of_its_own",
         (
             "With hash_words, output ids and exactly 65,536 buckets, the words of the last bucket overflow "
@@ -772,7 +772,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/vocabulary.py",
+        "tasks/snapshots/transforms/categories.py",
         "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
         "        counts = Counter(self._counts)\n",
         "test_transform_edges.py::test_a_missing_category_has_no_place_in_the_vocabulary",
@@ -2211,7 +2211,7 @@ FIRST = [
         "A bad image of a later piece is named as another file.",
     ),
     Mutation(
-        "tasks/sources/features.py",
+        "tasks/sources/kinds/columns.py",
         "SHAPES.get(kind, ())",
         "()",
         "test_source_parts.py",
@@ -2232,7 +2232,7 @@ FIRST = [
         "Counts of splits are those of the first run: a sample too large, a split said to be empty.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/__init__.py",
+        "tasks/snapshots/fitting.py",
         "        row += table.num_rows\n",
         "",
         "test_transform_fitting.py",
@@ -2246,28 +2246,28 @@ FIRST = [
         "Medians and quantiles are those of the first rows of each batch.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/words.py",
+        "tasks/snapshots/transforms/texts.py",
         "most_frequent(counts, config.min_count, config.vocabulary - FIRST)",
         "most_frequent(counts, 1, config.vocabulary - FIRST)",
         "test_transform_fitting.py",
         "min_count of words has no effect.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/words.py",
-        '"vocabulary": size, "padding"',
-        '"vocabulary": len(kept), "padding"',
+        "tasks/snapshots/transforms/texts.py",
+        '"vocabulary": size, "padding": PADDING, "unknown"',
+        '"vocabulary": len(kept), "padding": PADDING, "unknown"',
         "test_transform_fitting.py",
         "The embedding of words lacks two rows.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/bucketize.py",
+        "tasks/snapshots/transforms/numbers.py",
         "self._sample.add(values, rows)",
         "self._sample.add(values, rows * 0)",
         "test_transform_fitting.py",
         "Buckets are at quantiles of an arbitrary part of the rows.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/time_parts.py",
+        "tasks/snapshots/transforms/times.py",
         "value if name in self._parts else as_it_is",
         "value if name in self._parts[:1] else as_it_is",
         "test_transform_fitting.py",
@@ -2281,35 +2281,35 @@ FIRST = [
         "One long text is taken whole into the sample of a tokenizer.",
     ),
     Mutation(
-        "tasks/feed/augment/resized_crop.py",
+        "tasks/feed/augmentations.py",
         "tops = draws.integers(3,",
         "tops = draws.integers(2,",
         "test_augment.py",
         "Crops are along a diagonal: far left is far up.",
     ),
     Mutation(
-        "tasks/feed/augment/resized_crop.py",
+        "tasks/feed/augmentations.py",
         "widths = np.clip(np.rint(width * np.sqrt(areas * ratios)), 1, width)",
         "widths = np.clip(np.rint(height * np.sqrt(areas * ratios)), 1, width)",
         "test_augment.py",
         "Crops of images that are not square have another area and ratio.",
     ),
     Mutation(
-        "tasks/feed/augment/colour.py",
-        "factors(draws, 2, config.saturation)",
-        "factors(draws, 1, config.saturation)",
+        "tasks/feed/augmentations.py",
+        "factors(2, self.saturation)",
+        "factors(1, self.saturation)",
         "test_augment.py",
         "Contrast and saturation rise and fall together.",
     ),
     Mutation(
-        "tasks/feed/augment/colour.py",
+        "tasks/feed/augmentations.py",
         "pixels = values.shape[1] * values.shape[2]",
         "pixels = values.shape[1] * values.shape[1]",
         "test_augment.py",
         "Contrast makes images that are not square darker or lighter.",
     ),
     Mutation(
-        "tasks/feed/augment/__init__.py",
+        "tasks/feed/augmenter.py",
         "return Draws(self._seed, step.place, epochs, rows)",
         "return Draws(self._seed, 0, epochs, rows)",
         "test_augment.py",
@@ -2428,7 +2428,7 @@ FIRST = [
         "Sounds that are in train and in test, with other values beside, are not found.",
     ),
     Mutation(
-        "tasks/records/kinds/audio.py",
+        "tasks/records/column_types/media.py",
         "int(frames[rates == rate].sum())",
         "int(frames.sum())",
         "test_convert_parts.py",
@@ -2582,16 +2582,16 @@ FIRST = [
         "A waiter kills a process of its own container that has the number of a holder in another one.",
     ),
     Mutation(
-        "tasks/feed/augment/__init__.py",
+        "tasks/feed/augmenter.py",
         "            others[WEIGHT] = others[WEIGHT] * (examples[WEIGHT] > 0)\n",
         "            pass\n",
         "test_augment.py",
         "With mixup the examples after the last epoch are trained on by the weight of their partners.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/tokens.py",
-        "        special_tokens=[UNKNOWN, *within],\n",
-        "        special_tokens=[UNKNOWN],\n",
+        "tasks/snapshots/transforms/texts.py",
+        "        special_tokens=[UNKNOWN_TOKEN, *within],\n",
+        "        special_tokens=[UNKNOWN_TOKEN],\n",
         "test_transform_fitting.py",
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
@@ -2624,9 +2624,9 @@ FIRST = [
         "1,870 reviews are read as 1.87.",
     ),
     Mutation(
-        "tasks/records/kinds/label.py",
-        '    plain = pc.replace_substring_regex(category.plain(names.cast(TYPE)), FRACTION, r"\\1")\n',
-        "    plain = category.plain(names.cast(TYPE))\n",
+        "tasks/records/column_types/categories.py",
+        '    short = pc.replace_substring_regex(plain(names.cast(pa.string())), FRACTION, r"\\1")\n',
+        "    short = plain(names.cast(pa.string()))\n",
         "test_init_reads_cells.py",
         "`1.5` and `1.50` are two classes.",
     ),
@@ -2886,7 +2886,7 @@ SECOND = [
         "An artifact is published under the digest of files that it was not made from.",
     ),
     Mutation(
-        "tasks/records/kinds/number.py",
+        "tasks/records/column_types/numbers.py",
         '        "squares": left["squares"] + right["squares"] + difference * difference * left["count"] * share,\n',
         '        "squares": left["squares"] + right["squares"] + difference * difference * share,\n',
         "test_convert_statistics.py test_convert_profile.py test_convert_parts.py test_source_parts.py",
@@ -2974,7 +2974,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/records/near/image.py",
+        "tasks/records/near/measures.py",
         "    return list(combinations(range(_differing(similarity) + 2), 2))\n",
         "    return list(combinations(range(_differing(similarity) + 1), 2))\n",
         "test_convert_near_duplicates.py",
@@ -3178,7 +3178,7 @@ THIRD = [
         "`millrace gc --days` leaves a part of the old flow runs in Prefect's database: every second page is skipped.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/quantile.py",
+        "tasks/snapshots/transforms/numbers.py",
         (
             "    values, place = np.unique(np.quantile(sample, levels), return_inverse=True)\n    return"
             " values, np.bincount(place, levels) / np.bincount(place)\n"
@@ -3482,7 +3482,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/rand_augment.py",
+        "tasks/feed/augmentations.py",
         "        signs = np.stack([1 - 2 * draws.integers(2 * number + 1, 2) for number in words], axis=1).tolist()\n",
         "        signs = np.stack([1 - 2 * draws.integers(2 * number, 2) for number in words], axis=1).tolist()\n",
         "test_augment.py",
@@ -3606,9 +3606,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/cutout.py",
-        "        lefts = draws.integers(1, width) - config.size // 2\n",
-        "        lefts = draws.integers(0, width) - config.size // 2\n",
+        "tasks/feed/augmentations.py",
+        "        lefts = draws.integers(1, width) - self.size // 2\n",
+        "        lefts = draws.integers(0, width) - self.size // 2\n",
         "test_augment.py test_page_augment.py",
         (
             "The augmentation cutout covers squares along the images' diagonal only, as row and column come"
@@ -3801,7 +3801,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/category.py",
+        "tasks/records/column_types/categories.py",
         '    return {"count": len(values), "missing": counts.pop("", 0), "values": limited(counts)}\n',
         '    return {"count": len(values), "missing": counts.get("", 0), "values": limited(counts)}\n',
         "test_convert_statistics.py test_convert_profile.py test_convert_parts.py",
@@ -3832,7 +3832,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/image.py",
+        "tasks/records/near/measures.py",
         "    given = np.array([found_hash is not None for found_hash in found], bool)\n",
         "    given = np.array([bool(found_hash) for found_hash in found], bool)\n",
         "test_convert_near_duplicates.py test_convert_duplicates.py",
@@ -3989,12 +3989,12 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/tokens.py",
+        "tasks/snapshots/transforms/texts.py",
         (
-            '        return "the package tokenizers divides its texts"\n    if state["lowercase"]:'
-            '\n        return "Python makes its letters small"\n'
+            '            return "the package tokenizers divides its texts"\n        if state["lowercase"]:'
+            '\n            return "Python makes its letters small"\n'
         ),
-        '        return "the package tokenizers divides its texts"\n',
+        '            return "the package tokenizers divides its texts"\n',
         "test_transform_values.py",
         (
             "With the transform `tokens` of bytes and `lowercase: true`, the SavedModel's signature for raw"
@@ -4047,7 +4047,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/text.py",
+        "tasks/records/near/measures.py",
         "    return common / (len(ours) + len(theirs) - common)\n",
         "    return common / max(len(ours), len(theirs))\n",
         "test_convert_near_duplicates.py test_golden_draws.py",
@@ -4116,14 +4116,14 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/tags.py",
+        "tasks/records/column_types/categories.py",
         (
-            "        gone = np.flatnonzero(np.asarray(category.missing(TAG, cast.values)))\n        values,"
-            " unknown = _known(cast.values, feature.classes)\n        return Typed(values, {**unknown,"
+            "        gone = np.flatnonzero(np.asarray(category.missing(cast.values)))\n        values,"
+            " unknown = _known(cast.values, self.feature.classes)\n        return Typed(values, {**unknown,"
             ' **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
         ),
         (
-            "        values, unknown = _known(cast.values, feature.classes)\n        return Typed(values,"
+            "        values, unknown = _known(cast.values, self.feature.classes)\n        return Typed(values,"
             " {**unknown, **cast.bad})\n"
         ),
         (
@@ -4226,7 +4226,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/augment/crop.py",
+        "tasks/feed/augmentations.py",
         "        tops, lefts = (draws.integers(number, 2 * border + 1) for number in (0, 1))\n",
         "        tops, lefts = (draws.integers(0, 2 * border + 1) for _ in range(2))\n",
         "test_augment.py test_golden_draws.py",
@@ -4592,7 +4592,7 @@ SIXTH = [
         "records.split_seed has no effect: every seed gives the same train, validation and test.",
     ),
     Mutation(
-        "tasks/feed/augment/draws.py",
+        "tasks/draws.py",
         'scramble(scramble(seed ^ split_number("augment")) ^ place)',
         'scramble(seed ^ split_number("augment"))',
         "test_augment.py test_golden_draws.py",
@@ -4602,7 +4602,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/records/kinds/words.py",
+        "tasks/records/column_types/texts.py",
         'sorted({**dict.fromkeys(gone.tolist(), "missing"), **cast.bad}.items())',
         "sorted(cast.bad.items())",
         "test_convert_parts.py test_evaluate_tagging.py test_init_tags.py test_convert_kinds.py",

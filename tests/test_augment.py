@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import re
 from collections import Counter
 from typing import Any
@@ -13,15 +12,15 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.config.augment import AUGMENTATIONS, AugmentConfig, RandAugment
 from tasks.config.compose import Config
-from tasks.draws import permutation
+from tasks.draws import Draws, permutation
 from tasks.errors import Refused
-from tasks.feed import augment
-from tasks.feed.augment import KINDS, MIXED, OTHER_LABEL, OTHER_WEIGHT, Augmenter, rand_augment, token_dropout
-from tasks.feed.augment.draws import Draws
-from tasks.feed.augment.rand_augment import OPERATIONS
+from tasks.feed import augmenter as augmenting
+from tasks.feed import image_operations
+from tasks.feed.augmentations import AUGMENTATIONS, AugmentConfig, RandAugment, TokenDropout
+from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT, Augmenter
 from tasks.feed.batches import BatchReader
+from tasks.feed.image_operations import OPERATIONS
 from tests.support.homes import ROOT
 
 N, SEED = 40, 9
@@ -61,11 +60,7 @@ def changed(kind: str, seed: int = SEED, epoch: int = 0, rows: list[int] | None 
     return {each: values[0] for each, values in made.items()} | {"": made[name][0], "before": ARRAYS[name][chosen]}
 
 
-def test_the_table_names_every_kind() -> None:
-    assert KINDS.keys() == AUGMENTATIONS.keys()
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AUGMENTATIONS)
 def test_a_row_of_an_epoch_becomes_the_same_in_any_batch(kind: str) -> None:
     whole, other = changed(kind)[""], changed(kind, epoch=1)[""]
     for rows in ([17], [3, 39, 0], list(range(N))[::-1]):
@@ -74,7 +69,7 @@ def test_a_row_of_an_epoch_becomes_the_same_in_any_batch(kind: str) -> None:
     assert (whole != other).any() and (whole != changed(kind, seed=SEED + 1)[""]).any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AUGMENTATIONS)
 def test_replicas_and_steps_of_a_call_change_nothing(kind: str) -> None:
     config, name = of(kind)
     arrays = {name: ARRAYS[name], "label": LABELS}
@@ -109,22 +104,22 @@ def test_inputs_are_known_by_their_type_and_shape() -> None:
         "lists": feature("uint16", 9, 2, vocabulary=7),
         **dict.fromkeys(("label", "target", "weight", "scored"), feature("int64")),
     }
-    assert augment.kinds_of(inputs) == {
+    assert augmenting.input_kinds(inputs) == {
         "image": "image",
         "sound": "sound",
         "numbers": "numbers",
         "text": "tokens",
-        "tokens": augment.PREDICTED,
+        "tokens": augmenting.PREDICTED,
         **dict.fromkeys(("bytes", "film", "lists"), "array"),
     }
 
 
 def test_what_mixes_examples_needs_one_input_and_others_their_own() -> None:
     flip, mixup = configs({"kind": "flip", "input": "a"}, {"kind": "mixup"})
-    assert augment.input_of(0, flip, {"a": "image", "b": "numbers"}) == "a"
-    assert augment.input_of(0, mixup, {"a": "image"}) == "a"
+    assert augmenting.input_of(0, flip, {"a": "image", "b": "numbers"}) == "a"
+    assert augmenting.input_of(0, mixup, {"a": "image"}) == "a"
     with pytest.raises(Refused):
-        augment.input_of(0, mixup, {"a": "image", "b": "numbers"})
+        augmenting.input_of(0, mixup, {"a": "image", "b": "numbers"})
 
 
 def test_draws_are_those_of_the_docs() -> None:
@@ -201,9 +196,9 @@ def test_rand_augment_takes_each_operation_in_both_directions_as_often(monkeypat
 
         return operation
 
-    monkeypatch.setattr(rand_augment, "OPERATIONS", {name: recording(name) for name in OPERATIONS})
-    change = rand_augment.create(RandAugment(operations=2), {})
-    change(np.zeros((2800, 2, 2, 3), np.uint8), Draws(5, 0, np.zeros(2800, np.uint64), np.arange(2800)))
+    monkeypatch.setattr(image_operations, "OPERATIONS", {name: recording(name) for name in OPERATIONS})
+    draws = Draws(5, 0, np.zeros(2800, np.uint64), np.arange(2800))
+    RandAugment(operations=2).change(np.zeros((2800, 2, 2, 3), np.uint8), draws, {})
     assert len(taken) == 28 and sum(taken.values()) == 5600
     assert min(taken.values()) > 140 and max(taken.values()) < 260
 
@@ -242,7 +237,7 @@ def test_noise_is_normal() -> None:
     assert abs(residual.mean()) < 0.02 and abs(residual.std() - 0.5) < 0.02
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AUGMENTATIONS)
 def test_no_random_number_decides_two_things(kind: str) -> None:
     """What is made of one number twice is not independent: a cut far to the left would be far up as well."""
     taken: Counter[int] = Counter()
@@ -254,9 +249,11 @@ def test_no_random_number_decides_two_things(kind: str) -> None:
 
     several = {"rand_augment": {"operations": 3}, "time_mask": {"spans": 3}, "band_mask": {"spans": 3}}
     config, name = of(kind, **several.get(kind, {}))
-    others = [ARRAYS[name][::-1]] if config.mixes else []
     draws = Counted(SEED, 0, np.zeros(N, np.uint64), np.arange(N))
-    importlib.import_module(KINDS[kind]).create(config, FEATURES[name])(ARRAYS[name], *others, draws)
+    if config.mixes:
+        config.mix(ARRAYS[name], ARRAYS[name][::-1], draws)
+    else:
+        config.change(ARRAYS[name], draws, FEATURES[name])
     assert taken and max(taken.values()) == 1, taken
 
 
@@ -270,25 +267,20 @@ def test_two_augmentations_of_a_kind_draw_apart() -> None:
 
 def test_resized_crop_takes_a_share_of_each_side() -> None:
     """Of 12 x 10 pixels, 6 x 5, so that what differs by 20 from one to the next differs by 10 afterwards."""
-    change = augment_of("resized_crop", area=[0.25, 0.25], ratio=[1, 1])
+    crop = configs({"kind": "resized_crop", "area": [0.25, 0.25], "ratio": [1, 1]})[0]
     for axis, side in ((1, 12), (2, 10)):
         ramp = np.expand_dims(np.arange(side, dtype=np.uint8) * 20, 1 if axis == 2 else (1, 2))
-        made = change(np.broadcast_to(ramp, (N, 12, 10, 3)), Draws(SEED, 0, np.zeros(N, np.uint64), np.arange(N)))
+        draws = Draws(SEED, 0, np.zeros(N, np.uint64), np.arange(N))
+        made = crop.change(np.broadcast_to(ramp, (N, 12, 10, 3)), draws, {})
         assert (np.median(np.diff(made.astype(int), axis=axis), axis=(1, 2, 3)) == 10).all()
         assert len(set(made.min(axis=(1, 2, 3)).tolist())) > 3, "at several places"
-
-
-def augment_of(kind: str, **more: Any) -> Any:
-    config, name = of(kind, **more)
-    return importlib.import_module(KINDS[kind]).create(config, FEATURES[name])
 
 
 def test_contrast_is_about_the_mean_of_all_pixels_of_an_image() -> None:
     images = np.full((N, 12, 10, 3), 150, np.uint8)
     images[:, :3] = 50  # the mean is 125
-    made = augment_of("colour", brightness=0, contrast=0.5, saturation=0)(
-        images, Draws(SEED, 0, np.zeros(N, np.uint64), np.arange(N))
-    ).astype(float)
+    colour = configs({"kind": "colour", "brightness": 0, "contrast": 0.5, "saturation": 0})[0]
+    made = colour.change(images, Draws(SEED, 0, np.zeros(N, np.uint64), np.arange(N)), {}).astype(float)
     dark, light = made[:, 0, 0, 0], made[:, -1, 0, 0]
     assert np.abs((125 - dark) / 3 - (light - 125)).max() < 0.7, "rounding"
     assert dark.min() < 30 and dark.max() > 70
@@ -330,9 +322,9 @@ def test_token_dropout_makes_padding() -> None:
 
 def test_token_dropout_of_words_leaves_what_is_after_the_last_one() -> None:
     unknown = 1
-    change = token_dropout.create(configs({"kind": "token_dropout", "share": 0.5})[0], {"unknown": unknown})
     words = np.where(np.arange(40) < 25, 7, 0).astype(np.uint16)[None].repeat(30, 0)
-    made = change(words, Draws(SEED, 0, np.zeros(30, np.uint64), np.arange(30)))
+    draws = Draws(SEED, 0, np.zeros(30, np.uint64), np.arange(30))
+    made = TokenDropout(share=0.5).change(words, draws, {"unknown": unknown})
     assert set(np.unique(made[:, :25])) == {unknown, 7} and not made[:, 25:].any()
 
 
@@ -458,7 +450,7 @@ SOUND_AND_IMAGE = {"image": "image", "sound": "sound"}
 )
 def test_what_does_not_fit_is_refused(config: dict[str, Any], kinds: dict[str, str], says: str) -> None:
     with pytest.raises(Refused, match=says):
-        augment.input_of(1, configs(config)[0], kinds)
+        augmenting.input_of(1, configs(config)[0], kinds)
 
 
 def test_mixing_is_last_and_bounds_are_in_order() -> None:

@@ -15,7 +15,6 @@ from tasks.compression.methods.distill import Distill
 from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.prune import Prune
 from tasks.compression.methods.prune_structured import PruneStructured
-from tasks.config.augment import ResizedCrop
 from tasks.config.base import Conflict, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
@@ -24,15 +23,14 @@ from tasks.config.notify import NotifyConfig
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Constant, Cosine, Piecewise
-from tasks.config.snapshot import ImageSnapshot, TokensSnapshot
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import TrainConfig
-from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
 from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
 from tasks.exporting.config import ExportConfig
+from tasks.feed.augmentations import ResizedCrop
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
 from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.transformer import TransformerModel
@@ -42,6 +40,11 @@ from tasks.registry.config import PromoteConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange
+from tasks.snapshots.config import ImageSnapshot, TokensSnapshot
+from tasks.snapshots.transforms.media import Image, LogMel
+from tasks.snapshots.transforms.numbers import Bucketize, Missing
+from tasks.snapshots.transforms.texts import HashWords, Tokens
+from tasks.snapshots.transforms.times import TimeParts
 from tasks.sources.kinds.catalogues import TfdsSource
 from tasks.sources.kinds.tables import (
     CsvSource,

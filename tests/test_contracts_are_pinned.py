@@ -126,7 +126,7 @@ def versions(kind: ast.ClassDef) -> list[str]:
 
 JUDGING = (
     "guess",
-    "records/kinds",
+    "records/column_types",
     "records/near",
     "records/profile.py",
     "reader",
@@ -141,17 +141,19 @@ OF_MEMORY = re.compile(
 
 
 def limits() -> Iterator[str]:
-    """The numbers that a module names, without those that say only how much is in memory, or name metrics."""
+    """The numbers that a module or a class names, without those that say how much is in memory, or name metrics."""
     for where in JUDGING:
         place = ROOT / "tasks" / where
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            for node in ast.parse(path.read_text()).body:
+            body = ast.parse(path.read_text()).body
+            inner = [(f"{each.name}.", node) for each in body if isinstance(each, ast.ClassDef) for node in each.body]
+            for of, node in [*(("", node) for node in body), *inner]:
                 if not isinstance(node, ast.Assign) or OF_MEMORY.search(name := ast.unparse(node.targets[0])):
                     continue
                 named = [name.rpartition("_")[2] for name in re.findall(r"[A-Z_]+", name)]
                 numbers = [each for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
                 if any(type(each.value) in (int, float) for each in numbers) and "VERSION" not in named:
-                    yield f"{path.relative_to(ROOT)}: {name} = {ast.unparse(node.value)}"
+                    yield f"{path.relative_to(ROOT)}: {of}{name} = {ast.unparse(node.value)}"
 
 
 def test_limits_by_which_data_are_guessed_and_models_are_judged() -> None:

@@ -13,7 +13,6 @@ from PIL import Image
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
@@ -21,6 +20,7 @@ from tasks.reader import Reader
 from tasks.reader.decoding import flat
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.folders import ImageFolderSource
 from tests.support.raw_data import RED, SIDE, flag, kinds
 

@@ -14,7 +14,7 @@ import pytest
 
 from tasks.errors import Failed
 from tasks.records import duplicates, tfds
-from tasks.records.kinds import kind_of
+from tasks.records.column_types import column_type
 from tasks.sources.features import NO_TIME, Feature
 from tasks.sources.record_files import RecordFile
 from tests.support.tables import feature
@@ -45,7 +45,7 @@ def listed(values: pa.Array) -> list[Any]:
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_what_is_written_is_read_alike_in_every_form(kind: str, form: str) -> None:
     of, values, expected = WRITTEN[kind]
-    made = kind_of(of).typed(of, FORMS[form](values), 0)
+    made = column_type(of).typed(FORMS[form](values), 0)
     assert (listed(made.values), made.bad) == (expected, {})
 
 
@@ -54,7 +54,7 @@ def test_what_is_written_is_read_alike_in_every_form(kind: str, form: str) -> No
 )
 def test_a_column_of_nothing_is_of_missing_values(kind: str, expected: list[Any]) -> None:
     of = feature(kind)
-    made = kind_of(of).typed(of, pa.nulls(3), 0)
+    made = column_type(of).typed(pa.nulls(3), 0)
     assert (listed(made.values), made.bad) == (expected, {})
 
 
@@ -63,7 +63,7 @@ def test_a_column_of_nothing_is_of_missing_values(kind: str, expected: list[Any]
 def test_bytes_are_read_in_either_size(kind: str, type_: pa.DataType) -> None:
     of = feature(kind, shape=(-1, -1, -1)) if kind == "image" else feature(kind)
     values = ["ü".encode(), b"\xff", None] if kind == "text" else [None, b"x"]
-    made = kind_of(of).typed(of, pa.array(values, type_), 10**6)
+    made = column_type(of).typed(pa.array(values, type_), 10**6)
     if kind == "text":
         assert made.values.to_pylist() == ["ü", "", ""] and list(made.bad) == [1]
     else:
@@ -83,7 +83,7 @@ def test_a_label_is_one_of_its_classes_or_another_where_there_is_a_class_of_othe
     classes: Any, values: list[Any], expected: list[str], bad: list[int]
 ) -> None:
     of = feature("label", classes=classes)
-    made = kind_of(of).typed(of, pa.array(values, pa.string()), 0)
+    made = column_type(of).typed(pa.array(values, pa.string()), 0)
     assert (made.values.to_pylist(), sorted(made.bad)) == (expected, bad)
 
 
@@ -98,15 +98,15 @@ def test_a_label_is_one_of_its_classes_or_another_where_there_is_a_class_of_othe
 )
 def test_numbers_of_every_type_are_numbers(column: pa.Array, expected: list[Any]) -> None:
     of = feature("number")
-    made = kind_of(of).typed(of, column, 0)
+    made = column_type(of).typed(column, 0)
     assert (listed(made.values), made.bad) == (expected, {})
 
 
 def test_the_most_frequent_values_of_a_category_come_first_and_of_equal_ones_the_first_by_name() -> None:
     of = feature("category")
     values = [*"bbaac", *(f"z{number:02d}" for number in range(25)), ""]
-    made = kind_of(of)
-    found = made.summary(of, made.state(of, pa.array(values), {}))
+    made = column_type(of)
+    found = made.summary(made.state(pa.array(values), {}))
     assert found["top"][:4] == [["a", 2], ["b", 2], ["c", 1], ["z00", 1]] and len(found["top"]) == 20
     assert (found["distinct"], found["missing"], found["count"]) == (28, 1, 31)
 

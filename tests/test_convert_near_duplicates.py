@@ -24,7 +24,8 @@ from tasks.config.records import NearDuplicates, RecordsConfig
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
-from tasks.records.near import SIGNATURE, Compared, compared, image, text
+from tasks.records.near import SIGNATURE, Compared, compared, measures
+from tasks.records.near.measures import MEASURES
 from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
@@ -210,7 +211,7 @@ def test_texts_of_a_bucket_in_order_of_signature_are_read_in_their_own_runs(monk
     """Two families, each with a text in either run, beside each other when they are sorted."""
     words = " ".join(WORDS[:20]), " ".join(WORDS[20:40])
     texts = [words[0], words[1], words[1] + "!", words[0] + "!"]
-    signatures, _ = text.signed(pa.array(texts), 0.8)
+    signatures, _ = MEASURES["text"].signed(pa.array(texts), 0.8)
     columns = [pa.array([row.tobytes() for row in rows], pa.binary(rows.shape[1])) for rows in np.split(signatures, 2)]
     runs: Any = SimpleNamespace(
         table=lambda run: {SIGNATURE: columns[run]}, value=lambda run, name, row: texts[2 * run + row]
@@ -236,7 +237,7 @@ def test_texts_just_at_the_limit_are_found_although_half_of_the_estimates_are_be
         words = random.choice(WORDS, 40).tolist()
         at = int(random.integers(38))
         pair = [" ".join(words), " ".join([*words[:at], "other", *words[at + 1 :]])]
-        signatures, _ = text.signed(pa.array(pair), 0.8)
+        signatures, _ = MEASURES["text"].signed(pa.array(pair), 0.8)
         column = pa.array([row.tobytes() for row in signatures], pa.binary(signatures.shape[1]))
         runs: Any = SimpleNamespace(
             table=lambda run, column=column: {SIGNATURE: column}, value=lambda run, name, row, pair=pair: pair[row]
@@ -247,7 +248,7 @@ def test_texts_just_at_the_limit_are_found_although_half_of_the_estimates_are_be
     assert found >= 57
 
 
-@pytest.mark.parametrize(("kind", "measure"), [("text", text), ("image", image)])
+@pytest.mark.parametrize(("kind", "measure"), MEASURES.items())
 def test_the_lowest_similarity_that_can_be_looked_for_is_allowed(kind: str, measure: Any) -> None:
     features = {"input": Feature(kind, "string" if kind == "text" else "uint8")}
     lowest = compared(features, NearDuplicates(similarity=measure.LOWEST))
@@ -265,7 +266,7 @@ def test_missing_and_flat_images_are_in_no_band() -> None:
     Image.new("L", (16, 16), 90).save(flat, "PNG")
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16), np.uint8)).save(seen, "PNG")
     payloads = [b"", flat.getvalue(), seen.getvalue(), b""]
-    _, bands = image.signed(pa.array(payloads, pa.large_binary()), 0.9)
+    _, bands = MEASURES["image"].signed(pa.array(payloads, pa.large_binary()), 0.9)
     assert not bands[[0, 1, 3]].any() and bands[2].all()
 
 
@@ -273,15 +274,14 @@ def test_signatures_depend_on_the_text_alone(monkeypatch: pytest.MonkeyPatch) ->
     values = pa.array(
         ["", "ab", "a text of some words", "A  text\nof some WORDS", "名前のない猫である"], pa.large_string()
     )
-    signatures, bands = text.signed(values, 0.8)
+    signatures, bands = MEASURES["text"].signed(values, 0.8)
     golden = "580c0537ec403d4c"
     assert hashlib.sha256(signatures[2].tobytes() + bands[4].tobytes()).hexdigest()[:16] == golden
     assert (bands[0] == 0).all() and (bands[1:] != 0).all() and bands.shape == (5, 21)
     assert (signatures[2] == signatures[3]).all() and (bands[2] == bands[3]).all()
-    monkeypatch.setattr(text, "CHARACTERS", 1)
-    assert all(
-        (ours == theirs).all() for ours, theirs in zip(text.signed(values, 0.8), (signatures, bands), strict=True)
-    )
+    monkeypatch.setattr(measures, "CHARACTERS", 1)
+    again = MEASURES["text"].signed(values, 0.8)
+    assert all((ours == theirs).all() for ours, theirs in zip(again, (signatures, bands), strict=True))
 
 
 @given(st.integers(0, 2**64 - 1), st.sets(st.integers(0, 63), max_size=6))
@@ -289,10 +289,10 @@ def test_images_of_six_other_bits_share_a_band(bits: int, differing: set[int]) -
     other = bits ^ sum(1 << bit for bit in differing)
     hashes = iter([bits, other])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image, "difference_hash", lambda payload: next(hashes))
-        signatures, bands = image.signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
+        patch.setattr(measures, "difference_hash", lambda payload: next(hashes))
+        signatures, bands = MEASURES["image"].signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
     assert (bands[0] == bands[1]).any()
-    assert image.estimates(signatures[0], signatures[1:])[0] == 1 - len(differing) / 64
+    assert MEASURES["image"].estimates(signatures[0], signatures[1:])[0] == 1 - len(differing) / 64
 
 
 @pytest.mark.parametrize("unlike", list(combinations(range(8), 6)))
@@ -300,8 +300,8 @@ def test_images_of_six_other_bits_share_a_band_wherever_they_are(unlike: tuple[i
     """One in each of six of the eight parts: the two others are the band."""
     hashes = iter([0, sum(1 << 8 * part for part in unlike)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image, "difference_hash", lambda payload: next(hashes))
-        _, bands = image.signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
+        patch.setattr(measures, "difference_hash", lambda payload: next(hashes))
+        _, bands = MEASURES["image"].signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
     assert (bands[0] == bands[1]).sum() == 1
 
 

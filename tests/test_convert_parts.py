@@ -20,7 +20,7 @@ from tasks.processes.workbench import Workbench
 from tasks.records import conversion, duplicates, merging
 from tasks.records import duplicates as parts_of_runs
 from tasks.records.assignment import Assignment
-from tasks.records.kinds import kind_of, merge_by_key
+from tasks.records.column_types import column_type, merge_by_key
 from tasks.records.merging import Merger, Regrouper, Runs, Shard
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
@@ -567,7 +567,7 @@ def test_a_bound_of_times_is_in_utc_or_at_its_own_offset(bound: str, first: int,
 
 def cast(feature: Feature, values: Any) -> tuple[list[Any], dict[int, str]]:
     array = values if isinstance(values, pa.Array) else pa.array(values)
-    typed = kind_of(feature).typed(feature, array, 10**6)
+    typed = column_type(feature).typed(array, 10**6)
     return typed.values.to_pylist(), dict(typed.bad)
 
 
@@ -595,7 +595,7 @@ def test_arrays_within_arrays_are_counted_whole_and_their_bad_rows_named() -> No
         [["9", "1", "2"], ["3"]],
         [["1", "NA"], []],
     ]
-    made = kind_of(grid := Feature("number", "float32", (2, 2))).typed(grid, pa.array(rows), 0)
+    made = column_type(Feature("number", "float32", (2, 2))).typed(pa.array(rows))
     reasons = {1: "1 values, not 4", 2: "0 values, not 4", 3: "'x' is not a number", 5: "2 values, not 4"}
     assert made.bad == reasons
     values = made.values.to_pylist()
@@ -606,9 +606,9 @@ def test_sounds_are_counted_and_timed_by_their_rate() -> None:
     sound = Feature("audio", "string")
     measured = {"frames": pa.array([800, 0, 1600, 300, 100]), "rate": pa.array([8000, 0, 8000, 100, 8000])}
     values = pa.array([b"a", b"", b"b", b"c", b"d"], pa.large_binary())
-    state = kind_of(sound).state(sound, values, measured)
+    state = column_type(sound).state(values, measured)
     assert state["rates"] == {"100": {"sounds": 1, "frames": 300}, "8000": {"sounds": 3, "frames": 2500}}
-    shown = kind_of(sound).summary(sound, state)
+    shown = column_type(sound).summary(state)
     assert shown["rates"]["8000"] == {"sounds": 3, "seconds": 2500 / 8000} and shown["missing"] == 1
 
 
@@ -646,11 +646,11 @@ LACKING: dict[str, tuple[Feature, pa.Array, list[int]]] = {
 def test_a_row_that_lacks_any_value_of_a_column_counts_as_missing(name: str, chunked: bool) -> None:
     """In the statistics of records, in what conditions see, and in those of a snapshot alike."""
     feature, column, rows = LACKING[name]
-    assert np.flatnonzero(np.asarray(kind_of(feature).missing(feature, column))).tolist() == rows
+    assert np.flatnonzero(np.asarray(column_type(feature).missing(column))).tolist() == rows
     parts = pa.chunked_array([column.slice(0, 2), column.slice(2)]) if chunked else column
     assert missing_of(columns.typed(parts, feature), feature) == len(rows)
     if feature.kind not in ("image", "audio"):  # these are no files
-        assert kind_of(feature).summary(feature, kind_of(feature).state(feature, column, {}))["missing"] == len(rows)
+        assert column_type(feature).summary(column_type(feature).state(column, {}))["missing"] == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -672,13 +672,13 @@ def test_a_null_of_a_column_is_a_missing_value(feature: Feature, column: pa.Arra
 
 def test_the_deviation_of_numbers_is_that_of_all_of_them_and_merges() -> None:
     feature = Feature("number", "float32")
-    kind = kind_of(feature)
+    kind = column_type(feature)
     given = np.array([1.0, 2.0, 4.0, np.nan, 9.0], np.float32)
-    states = [kind.state(feature, pa.array(part), {}) for part in (given[:2], given[2:4], given[4:], given[3:4])]
+    states = [kind.state(pa.array(part), {}) for part in (given[:2], given[2:4], given[4:], given[3:4])]
     whole = states[0]
     for state in states[1:]:
         whole = kind.merge(whole, state)
-    summary = kind.summary(feature, whole)
+    summary = kind.summary(whole)
     assert (summary["count"], summary["missing"], summary["min"], summary["max"]) == (4, 2, 1.0, 9.0)
     assert (summary["mean"], summary["std"]) == pytest.approx((4.0, float(np.std([1, 2, 4, 9]))))
 
@@ -702,7 +702,7 @@ def test_tags_are_names_or_numbers_of_classes_and_none_is_missing() -> None:
 
 
 def test_tags_are_as_many_as_words_in_every_row() -> None:
-    from tasks.records.kinds.tags import unequal
+    from tasks.records.column_types.categories import unequal
 
     features = {"words": Feature("words", "string"), "tags": Feature("tags", "int64", role="label")}
     table = pa.table({"words": [["a", "b"], ["a"], ["a", "b"]], "tags": [["O", "O"], ["O", "O"], ["O"]]})
@@ -730,21 +730,21 @@ def test_a_category_is_written_as_an_integer_where_it_is_one() -> None:
 
 @pytest.fixture
 def most_values(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    return lambda number: monkeypatch.setattr("tasks.records.kinds.category.MAX_VALUES", number)
+    return lambda number: monkeypatch.setattr("tasks.records.column_types.categories.MAX_VALUES", number)
 
 
 def test_categories_are_counted_up_to_so_many_and_the_most_frequent_come_first(
     most_values: Callable[[int], None],
 ) -> None:
     feature = Feature("category", "string")
-    kind = kind_of(feature)
-    one = kind.state(feature, pa.array(["b", "a", "a", ""]), {})
-    other = kind.state(feature, pa.array(["b", "c"]), {})
-    both = kind.summary(feature, kind.merge(one, other))
+    kind = column_type(feature)
+    one = kind.state(pa.array(["b", "a", "a", ""]), {})
+    other = kind.state(pa.array(["b", "c"]), {})
+    both = kind.summary(kind.merge(one, other))
     assert both == {"count": 6, "missing": 1, "distinct": 3, "top": [["a", 2], ["b", 2], ["c", 1]]}
     most_values(2)
     too_many = kind.merge(one, other)
-    assert kind.summary(feature, kind.merge(too_many, one)) == {"count": 10, "missing": 2, "distinct": None, "top": []}
+    assert kind.summary(kind.merge(too_many, one)) == {"count": 10, "missing": 2, "distinct": None, "top": []}
 
 
 class Batches(RowsSource):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tasks.records.kinds import Typed, kind_of
+from tasks.records.column_types import Typed, column_type
 from tasks.records.pixels import sums
 from tasks.records.statistics import merged, states_of, summary
 from tasks.sources.features import KEY, KEY_FEATURE, Feature
@@ -50,7 +50,7 @@ def examples(count: int) -> Columns:
 
 
 def typed(columns: Columns) -> dict[str, Typed]:
-    return {name: kind_of(feature).typed(feature, pa.array(columns[name]), 10**6) for name, feature in FEATURES.items()}
+    return {name: column_type(feature).typed(pa.array(columns[name]), 10**6) for name, feature in FEATURES.items()}
 
 
 def state_of(columns: Columns, begin: int = 0, end: int = 20) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_any_cut_into_shards_gives_the_same(cuts: list[int]) -> None:
 )
 def test_a_value_that_does_not_fit_its_feature_is_bad(name: str, value: Any, says: str) -> None:
     feature = FEATURES[name]
-    cast = kind_of(feature).typed(feature, pa.array([value]), 10**6)
+    cast = column_type(feature).typed(pa.array([value]), 10**6)
     assert says in cast.bad[0]
 
 
@@ -150,7 +150,7 @@ def test_a_value_that_does_not_fit_its_feature_is_bad(name: str, value: Any, say
 def test_texts_of_numbers_are_pythons(numbers: list[float | None]) -> None:
     texts = [None if number is None else f" {number!r}" for number in numbers]
     feature = Feature("number", "float32")
-    cast = kind_of(feature).typed(feature, pa.array(texts, pa.string()), 0)
+    cast = column_type(feature).typed(pa.array(texts, pa.string()), 0)
     for row, number in enumerate(numbers):
         if number is None:
             assert np.isnan(cast.values[row].as_py())

@@ -15,6 +15,7 @@ from flows.commands import doctor
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.compose import Config
+from tasks.feed.augmentations import Cutout
 from tasks.feed.batches import BatchReader
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
@@ -81,15 +82,12 @@ def test_a_slow_reader_is_named_with_what_is_sure_of_it(measured: Measured, monk
 def test_the_slowest_augmentation_is_named(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def slow(config: Any, feature: Any) -> Any:
-        def change(values: Any, draws: Any) -> Any:
-            seen.append(values.shape)
-            time.sleep(0.02)
-            return values
+    def slow(config: Cutout, values: Any, draws: Any, feature: Any) -> Any:
+        seen.append(values.shape)
+        time.sleep(0.02)
+        return values
 
-        return change
-
-    monkeypatch.setattr("tasks.feed.augment.cutout.create", slow)
+    monkeypatch.setattr(Cutout, "change", slow)
     found = measured(augment=[{"kind": "flip"}, {"kind": "cutout"}])
     assert [each.part for each in found] == [*PARTS[:4], "augment", *PARTS[4:]]
     assert 0 < found[4].rate < seen[0][0] / 0.02

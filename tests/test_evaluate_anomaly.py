@@ -22,7 +22,6 @@ from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
@@ -37,6 +36,7 @@ from tasks.exporting.score import RawSplit
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
 from tasks.training.fit import fit

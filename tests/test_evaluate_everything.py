@@ -20,7 +20,6 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.compose import Config
-from tasks.config.snapshot import TableSnapshot
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
 from tasks.exporting.config import ExportConfig
@@ -30,6 +29,7 @@ from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
+from tasks.snapshots.config import TableSnapshot
 from tasks.view.evaluation import beside_simple_model, lines
 from tests.support.loans import Made, make
 from tests.support.pages import page_of

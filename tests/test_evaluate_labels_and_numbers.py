@@ -14,7 +14,6 @@ from tasks.config.compose import Config
 from tasks.config.optimizer import AdamW
 from tasks.config.records import RecordsConfig
 from tasks.config.schedule import Cosine
-from tasks.config.snapshot import ImageSnapshot, TableSnapshot
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
@@ -25,6 +24,7 @@ from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.snapshots.config import ImageSnapshot, TableSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.training.fit import fit
 from tests.support.chain import chain

@@ -26,7 +26,6 @@ from tasks.config.base import Conflict
 from tasks.config.compose import Config
 from tasks.config.optimizer import Sgd
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Refused
@@ -51,6 +50,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import TableSnapshot
 from tasks.sources.kinds.columns import features_of
 from tasks.sources.kinds.tables import CsvSource, JsonlSource, ParquetSource
 from tasks.training.checkpoints import STATE, unpack

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import transform as t
 from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.snapshots.fitting import TRANSFORMS as KINDS
+from tasks.snapshots.transforms import categories, numbers, texts, times
 from tests.support import kinds
 from tests.support.fresh import in_fresh_process
 from tests.support.tables import arrays, feature, from_rows, snapshot, write_model
@@ -32,18 +33,18 @@ FEATURES = {
     "label": feature("label", classes=("no", "yes")),
 }
 TRANSFORMS: dict[str, Any] = {
-    "age": t.Keep(missing=t.Missing(fill=1e-41, indicator=True)),
-    "amount": t.Log(missing=t.Missing(fill="median")),
-    "amounts": t.Log(),
-    "rank": t.Quantile(quantiles=50),
-    "share": t.Quantile(output="uniform", quantiles=7),
-    "bucket": t.Bucketize(buckets=9),
-    "given": t.Bucketize(boundaries=(-1e38, -1.5, 0.0, 1e-310, 1e-41, 0.1, 1e39)),
-    "class": t.Vocabulary(min_count=2),
-    "标题": t.Vocabulary(),
-    "street name": t.Hash(buckets=997),
-    "circle": t.TimeParts(cyclical=True),
-    "note": t.Tokens(method="bytes", length=9),
+    "age": numbers.Keep(missing=numbers.Missing(fill=1e-41, indicator=True)),
+    "amount": numbers.Log(missing=numbers.Missing(fill="median")),
+    "amounts": numbers.Log(),
+    "rank": numbers.Quantile(quantiles=50),
+    "share": numbers.Quantile(output="uniform", quantiles=7),
+    "bucket": numbers.Bucketize(buckets=9),
+    "given": numbers.Bucketize(boundaries=(-1e38, -1.5, 0.0, 1e-310, 1e-41, 0.1, 1e39)),
+    "class": categories.Vocabulary(min_count=2),
+    "标题": categories.Vocabulary(),
+    "street name": categories.Hash(buckets=997),
+    "circle": times.TimeParts(cyclical=True),
+    "note": texts.Tokens(method="bytes", length=9),
 }
 COLUMNS = sorted(FEATURES.keys() - {"label"})
 LARGEST = float(np.finfo(np.float32).max)
@@ -210,7 +211,7 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     rows = [kinds.raw_row(number, folder) for number in range(kinds.ROWS)]
     every = from_rows(kinds.FEATURES, {"train": rows[:28], "test": rows[28:]}, folder)
     described, stored = export(folder / "all", every, kinds.transforms(folder))
-    assert {state["kind"] for state in described["transforms"].values()} == set(t.TRANSFORMS)
+    assert {state["kind"] for state in described["transforms"].values()} == set(KINDS)
     requests: dict[str, Any] = {
         "all": {
             name: one_column(name, rows[-6:], described, stored, kinds.ROWS - 6) for name in described["transforms"]

@@ -21,7 +21,6 @@ from scipy.special import expit, softmax
 from tasks import snapshots
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.task import TARGET, TASKS
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, readme
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
@@ -33,6 +32,7 @@ from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
 from tasks.records import conversion
+from tasks.snapshots.config import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
 from tasks.store.files import pretty, write_arrays

@@ -14,8 +14,9 @@ from tasks.exporting.fresh_process import timeout_of
 from tasks.exporting.preprocess import Preprocess, of_description
 from tasks.reader import Reader
 from tasks.reader import hash as reader
-from tasks.snapshots.transforms import hash, vocabulary
+from tasks.snapshots.transforms import categories
 from tasks.snapshots.transforms.blake2b import digest8
+from tasks.snapshots.transforms.categories import Hash, Vocabulary
 
 STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "number": [
@@ -176,9 +177,9 @@ def test_a_wide_table_has_no_operations_by_column(tf: Any) -> None:
 
 
 def test_hashes_of_columns_are_made_of_some_at_a_time(tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash, "digest8", partial(digest8, together=2))
+    monkeypatch.setattr(categories, "digest8", partial(digest8, together=2))
     texts = np.array([["a", "", "ä"], ["b", "a" * 129, "a"]])
-    graph = hash.graph([{"kind": "hash", "buckets": buckets} for buckets in (3, 1000, 7)])
+    graph = Hash.graph([{"kind": "hash", "buckets": buckets} for buckets in (3, 1000, 7)])
     assert graph(tf.constant(texts)).numpy()[..., 0].tolist() == [
         [
             reader.load({"buckets": buckets}, Path())([text])[0, 0]
@@ -208,7 +209,7 @@ def test_a_fresh_process_has_time_by_the_size_of_its_variant(tmp_path: Path) -> 
 
 def test_a_category_that_another_column_knows_is_unknown(tf: Any) -> None:
     words = [f"word {number}" for number in range(100)]
-    graph = vocabulary.graph([{"kind": "vocabulary", "values": [word]} for word in words])
+    graph = Vocabulary.graph([{"kind": "vocabulary", "values": [word]} for word in words])
     assert not isinstance(graph, str)
     ids = graph(tf.constant([[word] * 100 for word in words])).numpy()[..., 0]
     assert ids.tolist() == np.where(np.eye(100, dtype=bool), 2, 1).tolist()

@@ -19,7 +19,6 @@ from PIL import Image
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import verify
@@ -33,6 +32,7 @@ from tasks.processes.workbench import Workbench
 from tasks.reader import Reader
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import ImageSnapshot
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
 from tests.support.chain import CHAIN, chain

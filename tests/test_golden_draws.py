@@ -15,15 +15,14 @@ import pyarrow as pa
 from PIL import Image
 from pydantic import TypeAdapter
 
-from tasks.config.augment import AugmentConfig
 from tasks.draws import permutation
 from tasks.evaluation.probes import PROBES
 from tasks.evaluation.robustness import draws_of
-from tasks.feed.augment import Augmenter
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.augmenter import Augmenter
 from tasks.feed.orders import ORDERS, Ordered
 from tasks.models.layers import layer_seed
-from tasks.records.near import image as near_image
-from tasks.records.near import text as near_text
+from tasks.records.near.measures import ImageMeasure, TextMeasure
 from tasks.snapshots import packing
 from tasks.snapshots.transforms.samples import priorities
 from tasks.sources.hashes import digests, places, shard_bounds, split_numbers
@@ -145,16 +144,16 @@ def png(pixels: np.ndarray) -> bytes:
 def similar() -> Iterator[str]:
     texts = ["The quick brown fox jumps over the lazy dog", "the  QUICK brown fox\njumps over the lazy cat", "abc", ""]
     for similarity in (0.5, 0.8, 0.95):
-        signatures, bands = near_text.signed(pa.array(texts, pa.large_string()), similarity)
+        signatures, bands = TextMeasure().signed(pa.array(texts, pa.large_string()), similarity)
         yield f"similar texts at {similarity}: {bands.shape[1]} bands {short(bands)} {short(signatures)}"
-    alike = near_text.similarity(0.0, lambda: texts[0], lambda: texts[1])
+    alike = TextMeasure().similarity(0.0, lambda: texts[0], lambda: texts[1])
     yield f"similarity of two texts: {alike:.6f}"
     big = np.random.default_rng(2).integers(0, 256, (8, 9), np.uint8).repeat(10, axis=0).repeat(10, axis=1)
     faint = np.full((20, 20), 100, np.uint8)
     faint[:, 10:] = 115
     for level in (0.8, 0.9, 1.0):
         payloads = pa.array([png(big), png(faint), png(faint + (faint > 100)), b""], pa.large_binary())
-        signatures, bands = near_image.signed(payloads, level)
+        signatures, bands = ImageMeasure().signed(payloads, level)
         given = (bands != 0).any(axis=1).tolist()
         yield f"similar images at {level}: {bands.shape[1]} bands of {given} {short(bands)} {short(signatures)}"
 

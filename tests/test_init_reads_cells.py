@@ -19,8 +19,8 @@ from tasks.guess.column import look
 from tasks.reader import cast
 from tasks.reader.formats import Dates, Lists, Numbers
 from tasks.records import cells
-from tasks.records.kinds.label import plain_classes
-from tasks.records.kinds.number import fall_together
+from tasks.records.column_types.categories import plain_classes
+from tasks.records.column_types.numbers import fall_together
 from tasks.sources.features import Feature
 from tasks.sources.kinds.formats import CellFormat
 from tasks.sources.kinds.tables import CsvSource

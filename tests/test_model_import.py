@@ -15,8 +15,6 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.compose import load
-from tasks.config.snapshot import TableSnapshot
-from tasks.config.transform import Function
 from tasks.environment import user_code
 from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.config import EvaluateConfig
@@ -24,7 +22,8 @@ from tasks.models import keras_file
 from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
-from tasks.snapshots import own_files
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.transforms.function import Function
 from tasks.sources.kinds.tables import PythonSource
 from tasks.training.fit import fit
 from tests.support.tiny import CONFIG, FILES, MODEL, stopping_after
@@ -272,7 +271,7 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
         doors = {
             "loss/": identities.model(tiny, MODEL, loss, 5).inputs(Model)["sources"],
             "metrics/": EvaluateConfig(own_metrics={"m": "nets:make"}, folder=str(tmp_path)).source_files(),
-            "functions/": own_files(TableSnapshot(transforms={"a": function})),
+            "functions/": TableSnapshot(transforms={"a": function}).own_files(),
             "": PythonSource(function="nets:make", folder=str(tmp_path), columns={"a": "number"}).open().fingerprint(),
         }
         for prefix, rows in doors.items():

@@ -18,7 +18,6 @@ from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
 from tasks.errors import Failed
 from tasks.exporting import raw_rows
 from tasks.exporting.preprocess import read_transform
@@ -28,6 +27,7 @@ from tasks.exporting.score import _preprocessed
 from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable
 from tasks.records import conversion
+from tasks.snapshots.config import TableSnapshot
 from tasks.sources.features import Feature
 from tasks.sources.kinds.tables import CsvSource
 from tasks.store.files import pretty

@@ -24,9 +24,9 @@ import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 
-from tasks.config import transform as t
 from tasks.exporting.predict import predict
 from tasks.registry import registry
+from tasks.snapshots.transforms import categories, media, texts
 from tests.support import kinds
 from tests.support.registries import RegistryHome
 from tests.support.tables import feature, from_rows, snapshot, write_model
@@ -45,11 +45,11 @@ FEATURES = {
     "label": feature("label", classes=("no", "yes")),
 }
 TRANSFORMS: dict[str, Any] = {
-    "town": t.Vocabulary(min_count=1),
-    "note": t.Tokens(method="bytes", length=6),
-    "sentence": t.Words(vocabulary=6, length=5, min_count=1),
-    "photo": t.Image(height=4, width=4, channels=1),
-    "sound": t.LogMel(rate=8000, seconds=0.1, mels=8),
+    "town": categories.Vocabulary(min_count=1),
+    "note": texts.Tokens(method="bytes", length=6),
+    "sentence": texts.Words(vocabulary=6, length=5, min_count=1),
+    "photo": media.Image(height=4, width=4, channels=1),
+    "sound": media.LogMel(rate=8000, seconds=0.1, mels=8),
 }
 
 

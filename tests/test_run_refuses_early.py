@@ -12,12 +12,13 @@ import pytest
 
 from flows.preflight import check_brought, check_formats, check_source, check_strategy
 from tasks.config.compose import load
-from tasks.config.snapshot import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.train import TrainConfig
-from tasks.config.transform import Hash, Quantile
 from tasks.errors import Refused
 from tasks.feed.needs import check_positive, check_snapshot, check_task
 from tasks.runs.home import Home
+from tasks.snapshots.config import ImageSnapshot, TableSnapshot, TokensSnapshot
+from tasks.snapshots.transforms.categories import Hash
+from tasks.snapshots.transforms.numbers import Quantile
 from tasks.sources.features import DTYPES, Feature
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.raw_data import texts

@@ -10,11 +10,11 @@ import pytest
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
-from tasks.config.transform import Tokens
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.transforms.texts import Tokens
 from tasks.sources.kinds.tables import CsvSource
 from tasks.view.examples import examples
 from tests.support.digits import Digits

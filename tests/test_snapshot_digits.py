@@ -16,7 +16,6 @@ from PIL import Image
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
@@ -24,6 +23,7 @@ from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
@@ -117,7 +117,8 @@ def test_a_record_that_is_no_image_is_named(
 ) -> None:
     """Convert lets none through; records that were made elsewhere may hold one."""
     rows = {f"row/{n}": (b"no image" if n == 7 else png(n), n % 2) for n in range(60)}
-    monkeypatch.setattr("tasks.records.kinds.image.sums", lambda payload, max_pixels: PixelSums((4, 4, 1), [0], [0]))
+    plain = PixelSums((4, 4, 1), [0], [0])
+    monkeypatch.setattr("tasks.records.column_types.media.sums", lambda payload, max_pixels: plain)
     outcome = conversion.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
     made = publish(Records, bench, outcome)
     with pytest.raises(Failed, match="row/7: image: 8 bytes, cannot identify image file"):

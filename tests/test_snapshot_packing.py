@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TokensSnapshot
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.splits import SnapshotSplit
@@ -29,6 +28,7 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
+from tasks.snapshots.config import TokensSnapshot
 from tasks.snapshots.text import Codec
 from tasks.sources.kinds.folders import TextFilesSource
 from tasks.sources.kinds.tables import JsonlSource

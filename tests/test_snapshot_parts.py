@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.augment import AugmentConfig, Mixup
 from tasks.errors import Failed, Refused
-from tasks.feed.augment import MIXED, OTHER_LABEL, Augmenter, kinds_of
+from tasks.feed.augmentations import AugmentConfig, Mixup
+from tasks.feed.augmenter import MIXED, OTHER_LABEL, Augmenter, input_kinds
 from tasks.feed.batches import CALL_BYTES, CALL_STEPS, BatchReader
 from tasks.feed.orders import BLOCK_BYTES, ORDERS, Ordered, rows_per_block
 from tasks.feed.snapshot_reader import SnapshotReader
@@ -325,5 +325,5 @@ def test_a_mixed_batch_has_the_other_label_and_a_float_target() -> None:
         {name: array[None] for name, array in arrays.items()} | {"row": rows}, np.full((1, 6), 1, np.uint64)
     )
     assert (later[OTHER_LABEL] != batch[OTHER_LABEL]).any(), "another partner in each epoch"
-    assert kinds_of(features) == {"sound": "sound"}, "labels and targets are no inputs"
+    assert input_kinds(features) == {"sound": "sound"}, "labels and targets are no inputs"
     assert Augmenter([], features, arrays, 5).layout(layout) == layout

@@ -13,7 +13,6 @@ import pytest
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot
 from tasks.config.task import WEIGHT
 from tasks.config.train import TrainConfig
 from tasks.errors import Refused
@@ -23,6 +22,7 @@ from tasks.feed.order import batch_rows
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.records import conversion
 from tasks.records.arrays import open_array
+from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.training.feeding import Feed
 from tasks.training.plan import make_plan

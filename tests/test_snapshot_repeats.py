@@ -13,9 +13,9 @@ import pytest
 from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import ImageSnapshot
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tests.support.benches import contents
 from tests.support.fresh import in_fresh_process
@@ -46,7 +46,7 @@ def parent(
 
 
 def test_bytes_are_those_of_this_code_version(parent: Records, bench: Workbench) -> None:
-    """Golden: where these change, RECORDS_VERSION or the version in `snapshots.CODE` must grow (or a library has)."""
+    """Golden: where these change, RECORDS_VERSION or the version in its section must grow (or a library has)."""
     snapshots.build(bench, parent, LAYOUT)
     made = contents(parent.path) | contents(bench.staging.root)
     assert {name: made[name] for name in GOLDEN} == GOLDEN
@@ -96,7 +96,7 @@ def test_another_process_hash_seed_and_number_of_threads_change_no_byte(
 import json, sys
 from pathlib import Path
 from tasks.artifacts import Records
-from tasks.config.snapshot import ImageSnapshot
+from tasks.snapshots.config import ImageSnapshot
 from tasks.config.records import RecordsConfig
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks import snapshots

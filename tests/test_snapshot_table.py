@@ -15,8 +15,6 @@ from tasks import snapshots
 from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TableSnapshot
-from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
@@ -25,6 +23,10 @@ from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.runner import identities
 from tasks.snapshots import table
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.transforms.function import Function
+from tasks.snapshots.transforms.media import Image
+from tasks.snapshots.transforms.numbers import Bucketize, Quantile, Standardise
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.sources.kinds.tables import CsvSource
 from tests.support.interruptions import goes_on_from_any_piece

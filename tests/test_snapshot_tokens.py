@@ -18,7 +18,6 @@ import tokenizers
 from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import TokensSnapshot
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
@@ -26,6 +25,7 @@ from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import text, tokens
+from tasks.snapshots.config import TokensSnapshot
 from tasks.snapshots.text import Codec, fit, read_layout
 from tasks.snapshots.tokens import _sample
 from tasks.sources.kinds.folders import TextFilesSource
@@ -313,7 +313,7 @@ from pathlib import Path
 from dataclasses import replace
 from tests.support.benches import workbench
 from tasks.artifacts import Records
-from tasks.config.snapshot import TokensSnapshot
+from tasks.snapshots.config import TokensSnapshot
 from tasks import snapshots
 bench = replace(workbench(Path({str(tmp_path / "other")!r})), threads=1)
 layout = TokensSnapshot.model_validate_json({LAYOUT.model_dump_json()!r})
@@ -327,7 +327,7 @@ assert not {{"tensorflow", "keras"}} & set(sys.modules)
 def test_bytes_are_those_of_this_code_version(
     bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
 ) -> None:
-    """Golden: where these change, RECORDS_VERSION or the version in `snapshots.CODE` must grow (or a library's has)."""
+    """Golden: where these change, RECORDS_VERSION or the version in its section must grow (or a library's has)."""
     (tmp_path / "texts").mkdir()
     for number in range(40):
         (tmp_path / f"texts/{number}.txt").write_text(f"for i in range({number}):\n    print(i, 'is', {number} - i)\n")

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 import soundfile
 
-from tasks.config.transform import LogMel
 from tasks.guess import examples
 from tasks.reader import Unusable
-from tasks.records.kinds import audio
-from tasks.snapshots.transforms.log_mel import fitter
+from tasks.records.column_types.media import Audio, decoded
+from tasks.snapshots.transforms.media import LogMel
 from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
 
@@ -47,7 +46,7 @@ def log_mel(payload: bytes) -> Any:
     from tasks.reader.log_mel import load
 
     config = LogMel(rate=8000, seconds=1.0)
-    return load(fitter("audio", AUDIO, config, FOLDER).fitted().state, FOLDER)([payload])
+    return load(config.fitter("audio", AUDIO, FOLDER).fitted().state, FOLDER)([payload])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def log_mel(payload: bytes) -> Any:
     ids=("zeros", "wave", "endless", "ffmpeg", "flac"),
 )
 def test_it_is_read_to_its_end(payload: bytes, plain: str) -> None:
-    assert audio.decoded(payload) == (6000, 8000)
+    assert decoded(payload) == (6000, 8000)
     np.testing.assert_array_equal(log_mel(payload), log_mel(encoded(plain)))
     transform, said = examples.log_mel([payload])
     assert (transform["seconds"], said) == (0.8, "0.75 s at 8,000 Hz")
@@ -74,7 +73,7 @@ def test_it_is_read_to_its_end(payload: bytes, plain: str) -> None:
     ids=("other parts behind", "empty", "header alone"),
 )
 def test_what_decodes_to_nothing_is_bad(payload: bytes) -> None:
-    typed = audio.typed(AUDIO, pa.array([payload]), 0)
+    typed = Audio(AUDIO).typed(pa.array([payload]))
     assert list(typed.bad) == [0]
     with pytest.raises(Unusable, match="whole sound file"):
         log_mel(payload)

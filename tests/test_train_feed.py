@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config.augment import Flip
 from tasks.config.fine_tune import RateScaling
 from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
-from tasks.feed.augment import Augmenter
+from tasks.feed.augmentations import Flip
+from tasks.feed.augmenter import Augmenter
 from tasks.training.feeding import Feed
 from tasks.training.plan import Pace, Plan, make_plan
 

@@ -14,7 +14,7 @@ from tasks.config.fine_tune import Lora
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
-from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
+from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import averages, make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring

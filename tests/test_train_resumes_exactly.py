@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.augment import Crop, Flip, Mixup, Noise
 from tasks.config.optimizer import Sgd
 from tasks.config.schedule import Constant
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Stopped
+from tasks.feed.augmentations import Crop, Flip, Mixup, Noise
 from tasks.feed.order import batch_rows
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.reader import Unusable, cast
-from tasks.records.kinds import kind_of
+from tasks.records.column_types import column_type
 from tasks.sources.features import DTYPES, NO_TIME, Feature
 
 BLANK = st.text(" \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u3000", max_size=2)
@@ -35,7 +35,7 @@ FLOATS = st.one_of(
 def ingested(kind: Any, raw: pa.Array, shape: tuple[int, ...] = ()) -> list[Any]:
     """What the ingestion makes of each value; None of one that it refuses."""
     feature = Feature(kind, DTYPES[kind], shape)
-    typed = kind_of(feature).typed(feature, raw, 10**6)
+    typed = column_type(feature).typed(raw, 10**6)
     values = typed.values.to_pylist()
     return [None if row in typed.bad else value for row, value in enumerate(values)]
 

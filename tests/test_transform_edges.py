@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.config.transform import Log, Missing, Standardise, Vocabulary
 from tasks.reader.function import imported
 from tasks.snapshots.packing import best_fit
-from tasks.snapshots.transforms import blake2b, log, standardise
-from tasks.snapshots.transforms.vocabulary import VocabularyFitter
+from tasks.snapshots.transforms import blake2b
+from tasks.snapshots.transforms.categories import Vocabulary, VocabularyFitter
+from tasks.snapshots.transforms.numbers import Log, Missing, Standardise
 from tests.support.tables import feature
 
 NUMBERS = np.array([1.0, np.nan, 10.0, 100.0, np.nan], np.float32)
@@ -24,14 +24,14 @@ NUMBERS = np.array([1.0, np.nan, 10.0, 100.0, np.nan], np.float32)
 @pytest.mark.parametrize(("fill", "value"), [(4.0, 4.0), ("mean", 37.0), ("median", 10.0)])
 def test_the_moments_of_logarithms_have_the_logarithm_of_the_fill(fill: Any, value: float) -> None:
     """The model standardises what it is given: the fill, too, goes through the logarithm."""
-    fitter = log.fitter("x", feature("number"), Log(missing=Missing(fill=fill)), Path())
+    fitter = Log(missing=Missing(fill=fill)).fitter("x", feature("number"), Path())
     fitter.add(NUMBERS, np.arange(5))
     made = fitter.fitted()
     filled = np.where(np.isnan(NUMBERS), value, NUMBERS).astype(np.float64)
     after = np.sign(filled) * np.log1p(np.abs(filled))
     assert made.feature["mean"][0] == pytest.approx(after.mean(), rel=1e-5)
     assert made.feature["variance"][0] == pytest.approx(after.var(), rel=1e-4)
-    plain = standardise.fitter("x", feature("number"), Standardise(missing=Missing(fill=fill)), Path())
+    plain = Standardise(missing=Missing(fill=fill)).fitter("x", feature("number"), Path())
     plain.add(NUMBERS, np.arange(5))
     assert plain.fitted().feature["mean"][0] == pytest.approx(filled.mean(), rel=1e-5)
 

@@ -17,28 +17,17 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config.transform import (
-    Bucketize,
-    Hash,
-    HashWords,
-    Keep,
-    Log,
-    Missing,
-    Quantile,
-    Standardise,
-    TimeParts,
-    Tokens,
-    TransformConfig,
-    Vocabulary,
-    Words,
-)
 from tasks.errors import Failed, Refused
 from tasks.reader import cast
 from tasks.reader.quantile import TAIL, normal
-from tasks.snapshots.transforms import Fitted, fit, own_array
+from tasks.snapshots.fitting import TransformConfig, fit
+from tasks.snapshots.transforms.categories import Hash, Vocabulary
 from tasks.snapshots.transforms.layout import lay_out
+from tasks.snapshots.transforms.numbers import Bucketize, Keep, Log, Missing, Quantile, Standardise
 from tasks.snapshots.transforms.samples import ROWS, NumberSample, TextSample
-from tasks.snapshots.transforms.tokens import fit_wordpiece
+from tasks.snapshots.transforms.texts import HashWords, Tokens, Words, fit_wordpiece
+from tasks.snapshots.transforms.times import TimeParts
+from tasks.snapshots.transforms.transform import Fitted, own_array
 from tasks.sources.features import Feature
 from tests.support.tables import applied, column_of, feature, table_of
 
@@ -115,7 +104,7 @@ def test_a_vocabulary_has_the_most_frequent_categories(values: list[str], least:
 
 
 def test_a_vocabulary_of_too_many_categories_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.snapshots.transforms.vocabulary.DISTINCT", 3)
+    monkeypatch.setattr("tasks.snapshots.transforms.categories.DISTINCT", 3)
     with pytest.raises(Failed, match="x has more than 3 different values.*kind: hash"):
         fitted("category", list("abcd"), Vocabulary())
 

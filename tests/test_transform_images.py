@@ -12,12 +12,11 @@ import pytest
 from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from tasks.config.transform import Image as ImageTransform
 from tasks.reader import Unusable
 from tasks.reader.decoding import ORIENTATION, flat
 from tasks.reader.image import load
 from tasks.records.pixels import sums
-from tasks.snapshots.transforms.image import fitter
+from tasks.snapshots.transforms.media import Image as ImageTransform
 from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
 
@@ -60,7 +59,7 @@ def normalised(payload: bytes) -> Image.Image:
 
 def transformed(*payloads: bytes, **settings: Any) -> np.ndarray:
     """Images as a snapshot has them that is fitted on the same ones."""
-    learning = fitter("image", IMAGE, ImageTransform(**{"height": 6, "width": 8, **settings}), FOLDER)
+    learning = ImageTransform(**{"height": 6, "width": 8, **settings}).fitter("image", IMAGE, FOLDER)
     learning.add(list(payloads), np.arange(len(payloads)))
     return load(learning.fitted().state, FOLDER)(list(payloads))
 
@@ -178,7 +177,7 @@ def test_levels_of_more_than_eight_bits_become_those_of_the_range(form: str, lev
 
 def test_the_range_is_that_of_the_pixels_that_are_seen_and_of_the_train_split_alone() -> None:
     hidden = encoded(Image.fromarray(np.array([[60_000, 300, 480]], np.uint16)), transparency=60_000)
-    learning = fitter("image", IMAGE, ImageTransform(range="auto"), FOLDER)
+    learning = ImageTransform(range="auto").fitter("image", IMAGE, FOLDER)
     learning.add([hidden, b"", b"no image", encoded(OPAQUE)], np.arange(4))
     state = learning.fitted().state
     assert state["range"] == pytest.approx([300, 480], abs=0.5)
@@ -188,7 +187,7 @@ def test_the_range_is_that_of_the_pixels_that_are_seen_and_of_the_train_split_al
 
 def test_images_of_eight_bits_have_no_range() -> None:
     payload = encoded(GREY)
-    learning = fitter("image", IMAGE, ImageTransform(range="auto"), FOLDER)
+    learning = ImageTransform(range="auto").fitter("image", IMAGE, FOLDER)
     learning.add([payload], np.arange(1))
     assert "range" not in learning.fitted().state
     [result] = transformed(payload, channels=1, range=(10.0, 20.0))

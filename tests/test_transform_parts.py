@@ -13,16 +13,15 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config.transform import Function, Standardise
 from tasks.reader import FORMAT, Reader, log_mel, quantile, tokens, words
 from tasks.reader.filled import filling
 from tasks.reader.log_mel import FLOOR, decoded, mel_filters, resampled
 from tasks.reader.time_parts import load, names_of, on_circle, parts_of
 from tasks.reader.values import NO_TIME, Unusable
-from tasks.snapshots.transforms import fitter
+from tasks.snapshots.transforms.categories import most_frequent
 from tasks.snapshots.transforms.files import own_code
-from tasks.snapshots.transforms.quantile import ranks
-from tasks.snapshots.transforms.vocabulary import most_frequent
+from tasks.snapshots.transforms.function import Function
+from tasks.snapshots.transforms.numbers import Standardise, ranks
 from tasks.sources.features import Feature
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +36,7 @@ def microseconds(moment: datetime) -> int:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(MOMENTS, min_size=1, max_size=9))
 def test_parts_of_times_are_pythons_before_1970_and_at_leap_days_too(moments: list[datetime]) -> None:
-    from tasks.snapshots.transforms.time_parts import calendar
+    from tasks.snapshots.transforms.times import calendar
 
     edges = [
         datetime(1969, 12, 31, 23, tzinfo=UTC),
@@ -155,7 +154,7 @@ def test_silence_is_the_floor_and_nothing_is_more_than_eight_decades_below_the_l
 def test_a_fill_is_a_number_of_float32_as_the_columns_are() -> None:
     """What stands for a missing number is the same in a snapshot, in its moments and in a graph."""
     config = Standardise(missing={"fill": 0.1})  # type: ignore[arg-type]
-    fitted = fitter("x", Feature("number", "float32"), config, Path())
+    fitted = config.fitter("x", Feature("number", "float32"), Path())
     fitted.add(np.array([np.nan, 1.0], np.float32), np.arange(2))
     made = fitted.fitted()
     assert made.state["fill"] == float(np.float32(0.1)) != 0.1

@@ -16,14 +16,19 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from tasks.config.transform import Function, HashWords, Keep, LogMel, Missing, Quantile, TimeParts, Vocabulary, Words
 from tasks.errors import Failed
 from tasks.reader import Reader, Unusable, cast
 from tasks.reader.function import FOLDER
 from tasks.reader.log_mel import mel_filters
 from tasks.reader.values import NO_TIME
-from tasks.snapshots.transforms import function, hash_words, keep, log_mel, quantile, time_parts, vocabulary, words
+from tasks.snapshots.fitting import TRANSFORMS
+from tasks.snapshots.transforms.categories import Vocabulary
+from tasks.snapshots.transforms.function import Function
 from tasks.snapshots.transforms.layout import lay_out, target_names
+from tasks.snapshots.transforms.media import LogMel
+from tasks.snapshots.transforms.numbers import Bucketize, Keep, Missing, Quantile
+from tasks.snapshots.transforms.texts import HashWords, Words
+from tasks.snapshots.transforms.times import TimeParts
 from tasks.sources.features import Feature
 from tests.support.tables import applied, feature
 
@@ -156,7 +161,7 @@ def test_the_reader_makes_of_values_what_the_transform_is_for(name: str) -> None
 @pytest.mark.parametrize("name", MADE)
 def test_the_graph_makes_of_values_what_the_reader_does_or_says_why_there_is_none(name: str) -> None:
     state, values, expected = MADE[name]
-    graph = import_module(f"tasks.snapshots.transforms.{state['kind']}").graph([state])
+    graph = TRANSFORMS[state["kind"]].graph([state])
     if isinstance(graph, str):
         assert state["kind"] in ("words", "hash_words") or state["lowercase"], "the others have operations"
         return
@@ -171,7 +176,7 @@ def test_a_tiny_number_has_in_the_graph_the_bits_of_the_reader(size: float) -> N
     """TensorFlow takes a number below the smallest normal one for 0."""
     values = np.array([size], np.float32)
     state = {"kind": "keep", **PLAIN}
-    [[made]] = keep.graph([state])(tf.constant(values.astype(np.float64))[:, None]).numpy()
+    [[made]] = Keep.graph([state])(tf.constant(values.astype(np.float64))[:, None]).numpy()
     assert made.tobytes() == values.tobytes()
 
 
@@ -180,9 +185,7 @@ def test_a_boundary_that_is_too_small_for_float32_parts_what_is_below_from_what_
     numbers = [-1.0, 0.0, 2.0**-149, 1.0]
     for boundary, expected in ((1e-60, [1, 1, 2, 2]), (-1e-60, [1, 2, 2, 2]), (0.0, [1, 2, 2, 2])):
         state = {"kind": "bucketize", "boundaries": [boundary]}
-        made = import_module("tasks.snapshots.transforms.bucketize").graph([state])(
-            tf.constant(numbers, tf.float64)[:, None]
-        )
+        made = Bucketize.graph([state])(tf.constant(numbers, tf.float64)[:, None])
         read = import_module("tasks.reader.bucketize").load(state, Path())(np.array(numbers, np.float32))
         assert made.numpy()[:, 0, 0].tolist() == read[:, 0].tolist() == expected, boundary
 
@@ -198,14 +201,14 @@ WHOLE = np.array([1.0, 2.0, 3.0], np.float32)
 def test_a_missing_value_is_indicated_where_there_is_one_or_where_it_is_asked_for(
     setting: Any, values: np.ndarray, indicated: bool
 ) -> None:
-    fitter = keep.fitter("x", feature("number"), Keep(missing=Missing(fill="zero", indicator=setting)), Path())
+    fitter = Keep(missing=Missing(fill="zero", indicator=setting)).fitter("x", feature("number"), Path())
     fitter.add(values, np.arange(3))
     made = fitter.fitted()
     assert made.feature["names"] == (["x", "x.missing"] if indicated else ["x"])
     assert made.feature["mean"] == [0.0] * len(made.feature["names"]), "the model takes it as it is"
     assert made.feature["variance"] == [1.0] * len(made.feature["names"])
     assert applied(made, values).shape == (3, 1 + indicated)
-    times = time_parts.fitter("t", feature("time"), TimeParts(parts=("year",), indicator=setting), Path())
+    times = TimeParts(parts=("year",), indicator=setting).fitter("t", feature("time"), Path())
     times.add(np.where(np.isnan(values), NO_TIME, 0).astype(np.int64), np.arange(3))
     of_times = times.fitted().feature
     assert of_times["names"] == (["t.year", "t.missing"] if indicated else ["t.year"])
@@ -216,16 +219,16 @@ def test_a_missing_number_is_filled_by_what_is_set() -> None:
     values = np.array([1.0, NAN, 2.0, 9.0, NAN], np.float32)
     fills: Any = (("mean", 4.0), ("median", 2.0), ("zero", 0.0), (-7.5, -7.5))
     for fill, expected in fills:
-        fitter = keep.fitter("x", feature("number"), Keep(missing=Missing(fill=fill)), Path())
+        fitter = Keep(missing=Missing(fill=fill)).fitter("x", feature("number"), Path())
         fitter.add(values, np.arange(5))
         assert fitter.fitted().state["fill"] == expected
-    nothing = keep.fitter("x", feature("number"), Keep(missing=Missing(fill="median")), Path())
+    nothing = Keep(missing=Missing(fill="median")).fitter("x", feature("number"), Path())
     nothing.add(np.array([NAN], np.float32), np.arange(1))
     assert nothing.fitted().state["fill"] == 0.0
 
 
 def test_ranks_are_not_standardised_and_their_ends_are_those_of_the_sample() -> None:
-    fitter = quantile.fitter("x", feature("number"), Quantile(quantiles=3, output="uniform"), Path())
+    fitter = Quantile(quantiles=3, output="uniform").fitter("x", feature("number"), Path())
     fitter.add(np.array([4.0, 0.0, 2.0, 2.0, 2.0, 8.0], np.float32), np.arange(6))
     made = fitter.fitted()
     assert (made.state["values"], made.state["levels"]) == ([0.0, 2.0, 8.0], [0.0, 0.5, 1.0])
@@ -235,15 +238,15 @@ def test_ranks_are_not_standardised_and_their_ends_are_those_of_the_sample() -> 
 def test_ids_of_words_and_categories_fit_their_type() -> None:
     """65,534 words beside padding and the unknown one are the last that 16 bits hold."""
     for count, dtype in ((2**16 - 2, "uint16"), (2**16 - 1, "uint32")):
-        fitter = words.fitter("w", feature("words"), Words(min_count=1, vocabulary=100_000), Path())
+        fitter = Words(min_count=1, vocabulary=100_000).fitter("w", feature("words"), Path())
         fitter.add([[str(number) for number in range(count)]], np.arange(1))
         made = fitter.fitted()
         assert made.feature["dtype"] == made.state["dtype"] == dtype and made.feature["vocabulary"] == count + 2
-    counted = hash_words.fitter("w", feature("text"), HashWords(buckets=9), Path()).fitted()
+    counted = HashWords(buckets=9).fitter("w", feature("text"), Path()).fitted()
     assert counted.feature == {"dtype": "float32", "shape": [9]}
-    kept = hash_words.fitter("w", feature("text"), HashWords(buckets=9, output="ids", length=4), Path()).fitted()
+    kept = HashWords(buckets=9, output="ids", length=4).fitter("w", feature("text"), Path()).fitted()
     assert kept.feature == {"dtype": "uint16", "shape": [4], "vocabulary": 10, "padding": 0}
-    chosen = vocabulary.fitter("c", feature("category"), Vocabulary(size=4, min_count=1), Path())
+    chosen = Vocabulary(size=4, min_count=1).fitter("c", feature("category"), Path())
     chosen.add(["a", "b", "b", "c"], np.arange(4))
     made = chosen.fitted()
     assert made.state["values"] == ["b", "a"] and made.feature["sizes"] == [4] and made.summary["size"] == 4
@@ -252,7 +255,7 @@ def test_ids_of_words_and_categories_fit_their_type() -> None:
 
 def test_a_spectrogram_is_measured_in_samples_of_its_rate() -> None:
     config = LogMel(rate=8000, seconds=0.5, window=0.02, hop=0.005, mels=12)
-    state = log_mel.fitter("sound", feature("audio"), config, Path()).fitted().state
+    state = config.fitter("sound", feature("audio"), Path()).fitted().state
     assert {key: state[key] for key in ("window", "hop", "samples", "rate", "seconds")} == {
         "window": 160,
         "hop": 40,
@@ -310,7 +313,7 @@ def fitted_by(name: str, folder: Path, *batches: list[str]) -> Any:
     module = f"own_{folder.name.replace('-', '_')}"
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / f"{module}.py").write_text(OWN)
-    fitter = function.fitter("c", feature("text"), Function(function=f"{module}:{name}"), folder)
+    fitter = Function(function=f"{module}:{name}").fitter("c", feature("text"), folder)
     for batch in batches:
         fitter.add(batch, np.arange(len(batch)))
     return fitter.fitted()
@@ -344,9 +347,9 @@ def test_columns_share_arrays_in_the_order_of_their_names_and_are_described_as_t
         "a": feature("number", role="target", shape=(2,)),
     }
     fitters: dict[str, Any] = {
-        "zip": vocabulary.fitter("zip", features["zip"], Vocabulary(min_count=1), Path()),
-        "age": keep.fitter("age", features["age"], Keep(), Path()),
-        "grid": keep.fitter("grid", features["grid"], Keep(), Path()),
+        "zip": Vocabulary(min_count=1).fitter("zip", features["zip"], Path()),
+        "age": Keep().fitter("age", features["age"], Path()),
+        "grid": Keep().fitter("grid", features["grid"], Path()),
     }
     fitters["zip"].add(["x", "y"], np.arange(2))
     fitters["age"].add(np.array([1.0, NAN], np.float32), np.arange(2))

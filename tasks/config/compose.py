@@ -23,7 +23,6 @@ from tasks.config.paths import add_folders, change_searched, make_absolute
 from tasks.config.records import RecordsConfig
 from tasks.config.refusals import explain, quoted
 from tasks.config.resources import ResourcesConfig
-from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.config.yaml_values import read_yaml
@@ -33,6 +32,7 @@ from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
 from tasks.registry.config import PromoteConfig, ReleaseConfig
 from tasks.search.config import TuneConfig, Values
+from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.sources.kinds import SourceConfig
 from tasks.sources.kinds.catalogues import SklearnSource
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.augment import AugmentConfig
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.fine_tune import InitConfig, Lora, RateScaling, Text
@@ -19,6 +18,7 @@ from tasks.config.spikes import OnSpike
 from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
 from tasks.config.tensorboard import BoardConfig, TensorBoard
+from tasks.feed.augmentations import AugmentConfig
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 

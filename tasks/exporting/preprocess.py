@@ -21,8 +21,8 @@ from tasks.reader import DESCRIPTION
 from tasks.reader.cast import CATEGORY_BYTES
 from tasks.reader.values import BLANKS, LARGEST, NUMBER, WHOLE
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.fitting import formula, graph
 from tasks.snapshots.text import LAYOUT, Codec
-from tasks.snapshots.transforms import formula, graph
 from tasks.snapshots.transforms.columns import typed
 from tasks.snapshots.transforms.graphs import Graph, nearest_float32
 

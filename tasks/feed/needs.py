@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.config.base import Conflict
-from tasks.config.snapshot import SNAPSHOTS, SnapshotConfig, TableSnapshot, TokensSnapshot
+from tasks.config.inputs import TOKENS
 from tasks.config.task import LABEL, TASKS
 from tasks.config.train import TrainConfig
 from tasks.errors import Refused
-from tasks.feed import augment
-from tasks.snapshots.transforms import choose
+from tasks.feed import augmenter
+from tasks.snapshots.config import SNAPSHOTS, SnapshotConfig, TableSnapshot, TokensSnapshot
+from tasks.snapshots.fitting import choose
 from tasks.sources.features import Feature, of_role
-
-MADE_BY = {"image": IMAGE, "log_mel": SOUND, "tokens": TOKENS, "words": TOKENS, "hash_words": TOKENS}
-"""The kind of input that a transform makes; others make numbers."""
 
 
 def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
@@ -48,7 +45,7 @@ def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
 def check_training(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
     """Raise `Refused` where a snapshot of these features does not have what the task and the training need."""
     check_task(features, task, train)
-    augment.check(train.augment, augment.kinds_of(features))
+    augmenter.check(train.augment, augmenter.input_kinds(features))
     _check_order(train, any("padding" in feature for feature in features.values()), features)
 
 
@@ -58,14 +55,10 @@ def check_inputs(features: Mapping[str, Any], config: SnapshotConfig, train: Tra
 
     Inputs that the user's own code or arrays of the source make are known when the snapshot is there.
     """
-    if isinstance(config, TableSnapshot):
-        chosen = choose({name: Feature.from_json(each) for name, each in features.items()}, config.transforms)
-        kinds = {name: MADE_BY.get(each.kind, "numbers") for name, each in chosen.items()}
-        if any(each.kind in ("function", "keep") for each in chosen.values()):
-            return
-    else:
-        kinds = {config.kind: {"image": IMAGE, "tokens": PREDICTED}[config.kind]}
-    augment.check(train.augment, kinds)
+    kinds = config.input_kinds({name: Feature.from_json(each) for name, each in features.items()})
+    if kinds is None:
+        return
+    augmenter.check(train.augment, kinds)
     _check_order(train, TOKENS in kinds.values(), kinds)
 
 

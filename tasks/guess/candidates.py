@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 from tasks.config.records import USUAL_NAMES
 from tasks.guess.column import FEW_CLASSES, NUMBER, Column
 from tasks.guess.predicted import is_binary
-from tasks.records.kinds import number
+from tasks.records.column_types.numbers import Number
 
 CODES = re.compile(
     r"(.*[_ ])?(type|kind|class|category|cat|group|sex|gender|race|status|state|colou?r|region|zone|zip|sector|"
@@ -51,7 +51,7 @@ def codes(name: str, column: Column, raw: pa.Array, outcomes: Sequence[NDArray[n
         return f"as its name says that its {column.distinct:,} whole numbers are codes"
     if COUNTS.fullmatch(name) or not 2 <= column.distinct <= FEW_CLASSES:
         return ""
-    x = np.asarray(number.typed(NUMBER, raw, 0).values, np.float64)
+    x = np.asarray(Number(NUMBER).typed(raw).values, np.float64)
     values, rows = np.unique(x[~np.isnan(x)], return_counts=True)
     counted = bool((np.diff(rows) < 0).all()) and (values[0] == 0 or len(values) > FEW_LEVELS)  # the more, the rarer
     if column.distinct == 2 or (column.distinct == 3 and rows.min() >= OF_EACH and not counted):
@@ -155,7 +155,7 @@ def several(columns: Mapping[str, Column], sample: Mapping[str, pa.Array]) -> tu
     names = [*itertools.takewhile(lambda name: is_binary(sample[name]), reversed([*columns]))][::-1]
     if len(names) < 2 or any(map(is_called_label, columns)):
         return ()
-    ones = np.sum([np.asarray(number.typed(NUMBER, sample[name], 0).values) for name in names], axis=0)
+    ones = np.sum([np.asarray(Number(NUMBER).typed(sample[name]).values) for name in names], axis=0)
     return () if bool((ones == 1).all()) else tuple(names)
 
 
@@ -174,7 +174,7 @@ def _counts_up(column: Column, raw: pa.Array) -> bool:
     """Return whether whole numbers count small groups of rows that follow each other: 1000, 1000, 1001, 1001, 1002."""
     if column.type != "number" or column.distinct <= max(FEW_CLASSES, column.rows // ROWS_OF_GROUP):
         return False
-    numbers = np.asarray(number.typed(NUMBER, raw, 0).values, np.float64)
+    numbers = np.asarray(Number(NUMBER).typed(raw).values, np.float64)
     steps = np.diff(numbers)
     years = bool((numbers >= 1900).all() and (numbers <= 2100).all())
     return not years and bool(np.isin(steps, (0, 1)).all())

@@ -20,7 +20,7 @@ from tasks.guess.tags import is_list_of_texts, is_numeric
 from tasks.reader.formats import MOST_ITEMS, Dates, Format, Lists, Numbers, of_state
 from tasks.reader.values import BLANKS, MISSING
 from tasks.reader.values import NUMBER as DECIMAL
-from tasks.records.kinds import time
+from tasks.records.column_types.numbers import Time
 from tasks.sources.audio_folder import is_sound
 from tasks.sources.features import Feature
 from tasks.sources.image_folder import is_image
@@ -234,7 +234,7 @@ def _of_one_form(texts: Sequence[str]) -> Column | None:
         if all(map(DIGITS_OF_DATE.fullmatch, texts)) and (dates := Dates.recognise(texts)):
             return _of_dates(dates, texts)
         return Column("number", 0, 0, 0)
-    if not time.typed(TIME, pa.array(texts, pa.string()), 0).bad:
+    if not Time(TIME).typed(pa.array(texts, pa.string())).bad:
         return Column("time", 0, 0, 0)
     if numbers := Numbers.recognise(texts):
         [form] = numbers

@@ -16,8 +16,7 @@ from tasks.guess.column import CATEGORY, FEW_CLASSES, Column, look
 from tasks.guess.found import Columns
 from tasks.guess.predicted import outcomes_of, with_predicted, with_several
 from tasks.guess.tags import Tagged, tagged
-from tasks.records.kinds import category
-from tasks.records.kinds.label import plain_classes
+from tasks.records.column_types.categories import Category, plain_classes
 from tasks.sources.features import KEY
 
 OF_FILES = re.compile(
@@ -160,7 +159,7 @@ def _repeats_the_label(found: Columns, name: str, column: Column, sample: Mappin
     numbered = column.type == "number" and column.whole
     if column.type not in ("category", "number") or numbered == all(map(WHOLE_NUMBER.fullmatch, found.classes)):
         return ""
-    labels, names = (plain_classes(category.typed(CATEGORY, sample[each], 0).values) for each in (found.label, name))
+    labels, names = (plain_classes(Category(CATEGORY).typed(sample[each]).values) for each in (found.label, name))
     pairs = set(zip(labels.to_pylist(), names.to_pylist(), strict=True))
     one_to_one = len(pairs) == len(found.classes) <= column.rows // 2
     return f"as it {'numbers' if numbered else 'names'} the {len(pairs)} classes of {found.label}" if one_to_one else ""

@@ -19,8 +19,8 @@ from tasks.guess.column import payload_kind
 from tasks.guess.forms import Form, leaves_of
 from tasks.guess.found import SUPPORTED
 from tasks.reader.decoding import BROKEN, DEEP, deep_levels
-from tasks.records.kinds.audio import BLOCK
-from tasks.snapshots.transforms.image import range_of
+from tasks.records.column_types.media import BLOCK
+from tasks.snapshots.transforms.media import range_of
 from tasks.snapshots.transforms.samples import NumberSample
 from tasks.sources.record_files import decode
 from tasks.sources.tfrecord import payloads

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tasks.errors import Refused
 from tasks.guess.column import CATEGORY, FEW_CLASSES, NUMBER, Column
 from tasks.guess.found import Columns
-from tasks.records.kinds import category, number
-from tasks.records.kinds.label import plain_classes
+from tasks.records.column_types.categories import Category, counts_of, plain_classes
+from tasks.records.column_types.numbers import Number
 from tasks.sources.features import in_order
 
 WRITTEN = ("decimal", "thousands", "unit")
@@ -74,13 +74,13 @@ def _are_classes(column: Column, raw: pa.Array) -> bool:
     """Return whether numbers are classes: few different whole ones, and, but for very few, each in several rows."""
     if not column.whole or column.distinct > FEW_CLASSES:
         return False
-    counts = category.counts_of(plain_classes(category.typed(CATEGORY, raw, 0).values))
+    counts = counts_of(plain_classes(Category(CATEGORY).typed(raw).values))
     named = [count for text, count in counts.items() if text and text not in column.absent]
     return column.distinct <= FEW_NUMBERS or min(named) >= OF_CLASS
 
 
 def _with_label(found: Columns, name: str, column: Column, raw: pa.Array, chosen: bool) -> Columns:
-    counts = category.counts_of(plain_classes(category.typed(CATEGORY, raw, 0).values))
+    counts = counts_of(plain_classes(Category(CATEGORY).typed(raw).values))
     missing = counts.pop("", 0)
     absent = {text: counts.pop(text) for text in column.absent if text in counts}
     least = min([FEW_NAMED * len(raw), *counts.values()])
@@ -118,8 +118,8 @@ def outcomes_of(found: Columns, sample: Mapping[str, pa.Array]) -> list[NDArray[
     """Return what is predicted as numbers by row, NaN where missing: 0 or 1 of each class, or the target; none of
     labels of which several apply."""
     if found.label is not None:
-        labels = plain_classes(category.typed(CATEGORY, sample[found.label], 0).values).to_numpy(zero_copy_only=False)
+        labels = plain_classes(Category(CATEGORY).typed(sample[found.label]).values).to_numpy(zero_copy_only=False)
         return [(labels == name).astype(np.float64) for name in found.classes]
     if found.targets and found.types[found.targets[0]] == "number" and found.targets[0] not in found.formats:
-        return [np.asarray(number.typed(NUMBER, sample[found.targets[0]], 0).values, np.float64)]
+        return [np.asarray(Number(NUMBER).typed(sample[found.targets[0]]).values, np.float64)]
     return []

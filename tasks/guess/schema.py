@@ -21,7 +21,7 @@ from tasks.errors import one_line
 from tasks.guess.column import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME
 from tasks.guess.found import Columns
 from tasks.records import cells
-from tasks.records.kinds import kind_of
+from tasks.records.column_types import column_type
 from tasks.sources.features import EPOCH, KEY, MICROSECOND, Feature
 
 FEATURES: dict[str, Feature] = {feature.kind: feature for feature in (NUMBER, CATEGORY, TEXT, TIME)}
@@ -61,7 +61,7 @@ def rules_of(kind: str, raw: pa.Array) -> Iterator[Rule]:
     good = np.ones(len(raw), bool)
     good[list(typed.bad)] = False
     values = typed.values.filter(pa.array(good))
-    missing = np.asarray(kind_of(feature).missing(feature, values))
+    missing = np.asarray(column_type(feature).missing(values))
     share = f"{missing.mean():.1%} are missing" if missing.any() else "none is missing"
     yield "nullable", bool(missing.any()), share
     present = values.filter(pa.array(~missing))

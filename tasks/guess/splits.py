@@ -16,7 +16,8 @@ from tasks.config.records import USUAL_NAMES, RecordsConfig
 from tasks.errors import Refused
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, Assignment
-from tasks.records.kinds import category, kind_of
+from tasks.records.column_types import column_type
+from tasks.records.column_types.categories import Category
 from tasks.records.sorting import one_chunk
 from tasks.sources import Rows
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
@@ -193,18 +194,17 @@ def _keys(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes | No
     name = next(iter(of_role(features, "key")), None)
     if name is None:
         return None
-    return hashes_of([text.encode() for text in category.typed(COLUMN, raw[name], 0).values.to_pylist()])
+    return hashes_of([text.encode() for text in Category(COLUMN).typed(raw[name]).values.to_pylist()])
 
 
 def _contents(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
     entries: list[Encoded] = []
     for name, feature in features.items():
-        kind = kind_of(feature)
         if feature.kind in PAYLOADS:
             entries += bytes_entry(name, pc.fill_null(raw[name].cast(pa.large_binary()), b""))
         else:
             typed = cells.typed(feature, raw[name], 0)
-            entries += typed.exact or kind.entry(name, feature, typed.values)
+            entries += typed.exact or column_type(feature).entry(name, typed.values)
     return digests(values_of(join(*entries)))[:, 0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.records.kinds.words import lengths_of
+from tasks.records.column_types.texts import lengths_of
 
 TAGS = re.compile(r"(.*_)?(ner|pos|chunk|iob2?)?_?(tags?|labels?|classes|entities|ner|pos)", re.I)
 """Names by which a column of lists is that of tags."""

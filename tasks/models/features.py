@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.config.snapshot import SERVED_AS
+from tasks.config.inputs import SERVED_AS
 from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
 from tasks.errors import Failed
 

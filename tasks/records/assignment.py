@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tasks.config.records import SPLITS, USUAL_NAMES, RecordsConfig
 from tasks.errors import Refused
 from tasks.reader.values import MISSING
-from tasks.records.kinds import category
-from tasks.records.kinds.time import microseconds
+from tasks.records.column_types.categories import Category, counts_of
+from tasks.records.column_types.numbers import microseconds
 from tasks.sources.encoding import values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import Hashes, digests, split_numbers
@@ -110,7 +110,7 @@ class Assignment:
         name = next(iter(self._groups), None)
         if name is None or pt.is_nested(raw[name].type):  # a row with a list for a group is bad
             return rows, np.ones(len(rows), bool)
-        groups = category.typed(COLUMN, raw[name], 0).values.dictionary_encode()
+        groups = Category(COLUMN).typed(raw[name]).values.dictionary_encode()
         words = values_of(groups.dictionary.cast(pa.large_binary()))
         if self._groups[name].kind == "number":
             words = [_number(word) for word in words]
@@ -128,7 +128,7 @@ class Assignment:
         self, official: pa.Array, hashes: Hashes, bad: dict[int, str]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the split of each row by the source's, and which rows a hash has divided further."""
-        names = category.counts_of(official)
+        names = counts_of(official)
         numbers = np.full(len(official), UNASSIGNED, np.int64)
         for name in names:
             rows = np.asarray(pa.compute.equal(official, name))

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from tasks.reader.formats import Unreadable, reader_of
-from tasks.records.kinds import Typed, kind_of
-from tasks.records.kinds.label import plain_classes
+from tasks.records.column_types import Typed, column_type
+from tasks.records.column_types.categories import plain_classes
 from tasks.sources.features import Feature
 
 
@@ -24,7 +24,7 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
     if feature.of_labels:
         read, unknown = _several(feature, read)
         bad = {**unknown, **bad}
-    cast = kind_of(feature).typed(feature, read, max_pixels)
+    cast = column_type(feature).typed(read, max_pixels)
     return Typed(cast.values, {**cast.bad, **bad}, cast.measured, cast.exact)
 
 

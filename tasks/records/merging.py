@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.records.arrays import ArrayWriter
-from tasks.records.kinds import kind_of
+from tasks.records.column_types import column_type
 from tasks.records.near import ASIDE
 from tasks.records.sorting import PLACE, ROW, SPLIT, Run, one_chunk, write_run
 from tasks.records.statistics import States, merged, states_of
@@ -171,7 +171,7 @@ class Merger:
                 offsets.append(np.zeros(1, np.uint64))
                 for table in self._ranges(shard):
                     columns = {name: one_chunk(table[name]) for name in self.features}
-                    entries = {name: kind_of(f).entry(name, f, columns[name]) for name, f in self.features.items()}
+                    entries = {name: column_type(f).entry(name, columns[name]) for name, f in self.features.items()}
                     frames, lengths = framed(examples(entries))
                     records.write(frames)
                     offsets.append(size + np.cumsum(lengths))

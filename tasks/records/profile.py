@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
-from tasks.records.kinds import number
+from tasks.records.column_types.numbers import Number
 from tasks.records.merging import Runs
 from tasks.records.sorting import one_chunk
 from tasks.sources.features import NO_TIME, Feature, of_role
@@ -154,7 +154,7 @@ def _values(feature: Feature, column: pa.ChunkedArray) -> Values:
     """Return values as float64, NaN where missing, or as strings; of texts their number of characters."""
     array = one_chunk(column)
     if feature.kind == "number":
-        return number.values_of(feature, array)[:, 0].astype(np.float64)
+        return Number(feature).floats(array)[:, 0].astype(np.float64)
     if feature.kind == "time":
         times = np.asarray(array)
         return np.where(times == NO_TIME, np.nan, times.astype(np.float64))

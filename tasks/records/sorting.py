@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tasks.config.records import RecordsConfig
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, UNASSIGNED, Assignment
-from tasks.records.kinds import category, kind_of, tags
+from tasks.records.column_types import column_type
+from tasks.records.column_types.categories import Category, unequal
 from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
 from tasks.sources import Piece, Rows, Source
@@ -190,7 +191,7 @@ class Sorter:
             table = table.append_column(name, pa.array(values))
         table = self._with_hashes(table.take(pa.array(kept)))
         for name, feature in of_role(self.features, "label").items():
-            counts: Counter[str] = Counter(kind_of(feature).state(feature, one_chunk(table[name]), {})["classes"])
+            counts: Counter[str] = Counter(column_type(feature).state(one_chunk(table[name]), {})["classes"])
             run.classes = dict(sorted((Counter(run.classes) + counts).items()))
         return table, quarantine
 
@@ -214,14 +215,15 @@ class Sorter:
                 for row, reason in typed.bad.items():
                     bad.setdefault(row, f"{name}: {reason}")
         table = pa.table(columns)
-        for row, reason in tags.unequal(self.features, table).items():
+        for row, reason in unequal(self.features, table).items():
             bad.setdefault(row, reason)
         return table, exact
 
     def _column(self, name: str, raw: dict[str, pa.Array], bad: dict[int, str]) -> pa.Array:
         """Return a column of keys or splits as strings; a missing one is bad."""
-        typed = category.typed(COLUMN, raw[name], 0)
-        missing = np.flatnonzero(np.asarray(category.missing(COLUMN, typed.values)))
+        category = Category(COLUMN)
+        typed = category.typed(raw[name])
+        missing = np.flatnonzero(np.asarray(category.missing(typed.values)))
         for row, reason in {**{int(row): "missing" for row in missing}, **typed.bad}.items():
             bad.setdefault(row, f"{name}: {reason}")
         return typed.values
@@ -229,19 +231,16 @@ class Sorter:
     def _contents(self, table: pa.Table, exact: Mapping[str, Sequence[Encoded]]) -> NDArray[np.uint64]:
         """Return digests of the inputs of each row as they were read, uint64 [n, 2]."""
         inputs = of_role(self.features, "input")
-        entries = [
-            exact.get(name) or kind_of(inputs[name]).entry(name, inputs[name], one_chunk(table[name]))
-            for name in inputs
-        ]
+        entries = [exact.get(name) or column_type(inputs[name]).entry(name, one_chunk(table[name])) for name in inputs]
         return digests(values_of(join(*(part for parts in entries for part in parts))))
 
     def _with_hashes(self, table: pa.Table) -> pa.Table:
         """Return rows with what comparisons need: a hash of each of several inputs, and of the one that is compared."""
         alone = {self.compared.column} if self.compared else set()
         for name in sorted({*hashed(self.features), *alone}):
-            column, kind = one_chunk(table[name]), kind_of(self.features[name])
-            [*_, payload] = kind.entry(name, self.features[name], column)
-            missing = np.asarray(kind.missing(self.features[name], column))
+            column, of_type = one_chunk(table[name]), column_type(self.features[name])
+            [*_, payload] = of_type.entry(name, column)
+            missing = np.asarray(of_type.missing(column))
             values = np.where(missing, 0, np.maximum(digests(values_of(payload))[:, 0], 1))
             table = table.append_column(hash_of(name), pa.array(values.astype(np.uint64)))
         return self.compared.added(table) if self.compared else table

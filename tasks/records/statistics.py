@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.records.kinds import State, kind_of
+from tasks.records.column_types import State, column_type
 from tasks.sources.features import Feature
 
 States = dict[str, State]
@@ -30,8 +30,7 @@ def states_of(features: Features, columns: Mapping[str, pa.Array], measured: Map
         measured: what was measured of the raw values, by feature and short name.
     """
     return {
-        name: kind_of(feature).state(feature, columns[name], measured.get(name, {}))
-        for name, feature in features.items()
+        name: column_type(feature).state(columns[name], measured.get(name, {})) for name, feature in features.items()
     }
 
 
@@ -41,7 +40,7 @@ def merged(features: Features, states: Iterable[States]) -> States:
     def merge(left: States, right: States) -> States:
         if not left or not right:
             return left or right
-        return {name: kind_of(feature).merge(left[name], right[name]) for name, feature in features.items()}
+        return {name: column_type(feature).merge(left[name], right[name]) for name, feature in features.items()}
 
     return reduce(merge, states, {})
 
@@ -49,7 +48,7 @@ def merged(features: Features, states: Iterable[States]) -> States:
 def summary(features: Features, states: States) -> dict[str, Any]:
     """Convert states for the manifest: means and standard deviations in place of sums, classes by name."""
     return {
-        name: {"kind": feature.kind, **kind_of(feature).summary(feature, states[name])}
+        name: {"kind": feature.kind, **column_type(feature).summary(states[name])}
         for name, feature in features.items()
         if name in states
     }

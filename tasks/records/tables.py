@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tasks.records import rules
-from tasks.records.kinds import number
+from tasks.records.column_types.numbers import Number
 from tasks.sources.features import Feature
 
 LISTS = {"words": tf.string, "tags": tf.int64}
@@ -48,7 +48,7 @@ def column_of(feature: Feature, parsed: Any) -> pa.Array:
         return pa.ListArray.from_arrays(pa.array(ends), items)
     values: NDArray[Any] = parsed.numpy()
     if feature.kind == "number":
-        return number.array_of(feature, values.reshape(len(values), -1))
+        return Number(feature).array(values.reshape(len(values), -1))
     if feature.kind in ("label", "time"):
         return pa.array(values.astype(np.int64))
     return pa.array(list(values), pa.large_binary()).cast(STRINGS.get(feature.kind, pa.large_binary()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.records.kinds import kind_of
+from tasks.records.column_types import column_type
 from tasks.sources.features import Feature
 from tasks.store.files import pretty
 
@@ -45,5 +45,5 @@ def metadata(
 
 def _connector(feature: Feature) -> dict[str, Any]:
     """Return the tfds description of a feature; sizes are strings, as protobuf's JSON has 64-bit integers."""
-    connector = kind_of(feature).connector(feature)
+    connector = column_type(feature).connector()
     return {**connector, "pythonClassName": f"{FEATURES}.{connector['pythonClassName']}"}

@@ -14,13 +14,13 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
-from tasks.config.snapshot import SnapshotConfig
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
 from tasks.search.config import TuneConfig
+from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
 
 if TYPE_CHECKING:
@@ -94,11 +94,8 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
 
 def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
     """Return the identity of a snapshot: the records, the config, and the user's own code in it."""
-    from tasks.snapshots import CODE, own_files
-
-    return Identity(
-        {"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]), sources=lambda: own_files(config)
-    )
+    code = Code(config.version, config.libraries)
+    return Identity({"snapshot": config}, {"records": made_from}, code, sources=config.own_files)
 
 
 def model(

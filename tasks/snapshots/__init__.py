@@ -1,37 +1,20 @@
-"""Snapshots, records as fixed-layout arrays: a module per `snapshot.kind`, each with `build`.
+"""Snapshots, records as fixed-layout arrays (the kinds are in `config.py`).
 
 TensorFlow is imported inside functions, as the flow's process imports this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.artifacts import Outcome, Records
-from tasks.config.snapshot import SnapshotConfig, TableSnapshot
-from tasks.records.arrays import ArrayWriter
-
 if TYPE_CHECKING:
+    from tasks.artifacts import Outcome, Records
     from tasks.processes.workbench import Workbench
-    from tasks.records.reading import RecordsReader
-
-KINDS = {"image": "tasks.snapshots.image", "tokens": "tasks.snapshots.tokens", "table": "tasks.snapshots.table"}
-"""The module of each `snapshot.kind`, imported on use."""
-
-CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    "image": (5, ("numpy", "pillow")),
-    "tokens": (5, ("numpy", "tokenizers")),
-    "table": (8, ("numpy", "pillow", "soundfile", "tokenizers")),
-}
-"""By kind, the version of its code and the packages that decide its bytes."""
-
+    from tasks.snapshots.config import SnapshotConfig
 
 LENGTHS = "lengths"
 """The array with the number of tokens of each row's longest text."""
@@ -55,24 +38,7 @@ class Part:
 
 def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome:
     """Preprocess records by `config.kind`; return counts (rows of each split) and features (layout by name)."""
-    outcome: Outcome = import_module(KINDS[config.kind]).build(bench, records, config)
-    return outcome
-
-
-def transformed(records: RecordsReader, snapshot: Path, config: SnapshotConfig) -> Iterator[int]:
-    """Decode and transform the train split as `build` does, by the fitted state of a snapshot; yield how many records
-    are done each time, for measurements."""
-    done: Iterator[int] = import_module(KINDS[config.kind]).transformed(records, snapshot / "transform")
-    return done
-
-
-def own_files(config: SnapshotConfig) -> list[tuple[str, str]]:
-    """Return what the user's functions put into the digest; raises `Refused` where one cannot be found."""
-    if not isinstance(config, TableSnapshot):
-        return []
-    from tasks.snapshots.transforms.files import own_sources
-
-    return own_sources(config.transforms)
+    return config.build(bench, records)
 
 
 def parts_of(split: str, count: int, shards: int) -> list[Part]:
@@ -87,6 +53,8 @@ def parts_of(split: str, count: int, shards: int) -> list[Part]:
 
 def write_array(bench: Workbench, name: str, array: NDArray[Any]) -> None:
     """Write an array file, unless an earlier attempt finished it."""
+    from tasks.records.arrays import ArrayWriter
+
     if bench.staging.adopt(name) is None:
         with bench.staging.piece(name) as piece, ArrayWriter(piece.path, array.dtype, array.shape) as writer:
             writer.append(array)

@@ -7,8 +7,9 @@ a raw row becomes in serving is what it became in training.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,18 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
-from tasks.config.snapshot import TableSnapshot
 from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.vocabulary import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
 from tasks.records.reading import RecordsReader
-from tasks.snapshots import LENGTHS, Part, lineage_of, parts_of, plain, tags, text, write_array, write_hashes
-from tasks.snapshots.transforms import LABEL, TARGET, WEIGHT, choose, fit, own_array
+from tasks.snapshots import LENGTHS, Part, lineage_of, parts_of, tags, text, write_array, write_hashes
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.fitting import choose, fit
 from tasks.snapshots.transforms.columns import missing_of, typed
 from tasks.snapshots.transforms.files import own_code, reader_files
 from tasks.snapshots.transforms.layout import Layout, lay_out, target_names
 from tasks.snapshots.transforms.moments import Moments
+from tasks.snapshots.transforms.transform import LABEL, TARGET, WEIGHT, own_array
 from tasks.sources.features import Feature, of_role
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
     from tasks.processes.workbench import Workbench
 
+log = logging.getLogger(__name__)
+
 TRAIN = "train"
 ROWS = {"image": 32, "audio": 32, "text": 512, "words": 512}
 """Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
@@ -49,6 +53,7 @@ READ = ("input", LABEL, TARGET, WEIGHT)
 """Roles of the columns that are read."""
 BATCH_BYTES = 16 << 20
 """Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
+PLAIN_REMEDY = "of images with more than 8 bits choose the levels (snapshot: range), else see what they are"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -133,7 +138,9 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
         }
         words[split] = sum((Counter(each["words"]) for each in counts), Counter[str]())
         images += sum((Counter(each["plain"]) for each in counts), Counter[str]())
-    plain.warn(images, total)
+    for name, plain in images.items():
+        if plain > total / 2:
+            log.warning("%s: the pixels of %d of %d images are all equal; %s", name, plain, total, PLAIN_REMEDY)
     features = dict(layout.features)
     if features.get(LABEL, {}).get("shape"):
         features[LABEL] = {**features[LABEL], tags.CUT: {split: each[tags.CUT] for split, each in words.items()}}
@@ -195,7 +202,8 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
                 yield table
 
         fitted = fit(transforms, records.features, read, bench.staging.root / "transform")
-        layout = lay_out(records.features, fitted, _source(records))
+        source = records.manifest.get("inputs", {}).get("config", {}).get("source", {})
+        layout = lay_out(records.features, fitted, source)
         files = reader_files(transform.kind for transform in transforms.values())
         for each in fitted.values():
             files |= each.files
@@ -208,12 +216,6 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
         bench.staging.put(name, pretty(layout.description), **note)  # the last one: with it all are there
     description = json.loads((bench.staging.root / name).read_bytes())
     return Layout(note["features"], description), note["summaries"]
-
-
-def _source(records: Tables) -> dict[str, Any]:
-    """Return the config of the records' source."""
-    source: dict[str, Any] = records.manifest.get("inputs", {}).get("config", {}).get("source", {})
-    return source
 
 
 def _outputs(records: Tables, layout: Layout, moments: Moments) -> dict[str, dict[str, Any]]:
@@ -330,9 +332,7 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
     words: Counter[str] = Counter()
     for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
         words += tags.counted(values[name], arrays[own_array(name)])
-    return Made(
-        batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, plain.counted(layout, arrays)
-    )
+    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, _plain(layout, arrays))
 
 
 def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
@@ -353,6 +353,17 @@ def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
             place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
             for place in layout.description["layout"]
             if layout.description["transforms"][place["column"]]["kind"] == "vocabulary"
+        }
+    )
+
+
+def _plain(layout: Layout, arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
+    """Return the number of images whose pixels are all equal, from which nothing can be learnt, by column."""
+    return Counter(
+        {
+            place["column"]: int((np.ptp(arrays[place["array"]], axis=(1, 2, 3)) == 0).sum())
+            for place in layout.description["layout"]
+            if layout.description["transforms"][place["column"]]["kind"] == "image"
         }
     )
 

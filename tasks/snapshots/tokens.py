@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
-from tasks.config.snapshot import TokensSnapshot
 from tasks.config.task import SCORED
 from tasks.draws import permutation
 from tasks.errors import Failed
 from tasks.records.arrays import ArrayWriter
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import Part, packing, parts_of, write_array, write_hashes
+from tasks.snapshots.config import TokensSnapshot
 from tasks.snapshots.packing import Packed
 from tasks.snapshots.text import (
     LAYOUT,

@@ -17,19 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.augment import AugmentConfig
-from tasks.config.snapshot import SnapshotConfig
 from tasks.config.strategy import OneDevice
 from tasks.config.train import Precision, TrainConfig
 from tasks.environment import hardware
 from tasks.feed import open_snapshot
-from tasks.feed.augment import Augmenter
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.augmenter import Augmenter
 from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
 from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
 from tasks.training import engines
 from tasks.training.group import Cluster
@@ -194,7 +193,7 @@ def _source(config: SourceConfig, memory: Path, threads: int) -> Ceiling:
 
 def _transform(layout: SnapshotConfig, records: Records, snapshot: Snapshot) -> Ceiling:
     reader = RecordsReader(records.path)
-    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, layout))
+    found = rate_of(lambda: layout.transformed(reader, snapshot.path / "transform"))
     advice = "it is shared by the threads of the machine (resources.threads), and done once"
     return Ceiling("transform", found, "records, decoded and transformed by one thread", advice)
 

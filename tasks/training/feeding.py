@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tasks.artifacts import Snapshot
-from tasks.config.augment import AugmentConfig
-from tasks.feed.augment import Augmenter
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.augmenter import Augmenter
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines import Arrays
 from tasks.training.plan import Plan

@@ -14,11 +14,12 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact
-from tasks.config.augment import IMAGE, SOUND, AugmentConfig
+from tasks.config.inputs import IMAGE, SOUND
 from tasks.config.task import UNTAGGED
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
-from tasks.feed.augment import Augmenter, kinds_of
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.augmenter import Augmenter, input_kinds
 from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
@@ -197,7 +198,7 @@ def augmented(facts: Facts) -> list[dict[str, str]]:
     epochs = reader.epochs_of(0, 1)[:, :SHOWN_OF_BATCH]
     after = Augmenter(configs, opened.features, reader.arrays, made_by["seed"])(before, epochs)
     pictures = []
-    for name, kind in sorted(kinds_of(opened.features).items()):
+    for name, kind in sorted(input_kinds(opened.features).items()):
         if kind in (IMAGE, SOUND) and not np.array_equal(before[name], after[name]):
             rows = [[_as_pixels(kind, values) for values in of[name][0]] for of in (before, after)]
             pictures.append({"title": f"{name}: as stored, and below as the model saw it", "uri": _grid(rows)})

@@ -26,11 +26,11 @@ def made(root: Path) -> Digits:
 
     from tasks import snapshots
     from tasks.config.records import RecordsConfig
-    from tasks.config.snapshot import ImageSnapshot
     from tasks.feed import open_snapshot
     from tasks.models.architectures.convnet import ConvnetModel
     from tasks.models.keras_file import save
     from tasks.records import conversion
+    from tasks.snapshots.config import ImageSnapshot
     from tasks.sources.kinds.catalogues import SklearnSource
 
     bench = workbench(root / "records")

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.config.transform import Bucketize, Quantile, Standardise, Tokens, TransformConfig, Vocabulary, Words
 from tasks.snapshots import text
-from tasks.snapshots.transforms import Fitted, fit
+from tasks.snapshots.fitting import TransformConfig, fit
+from tasks.snapshots.transforms.categories import Vocabulary
+from tasks.snapshots.transforms.numbers import Bucketize, Quantile, Standardise
+from tasks.snapshots.transforms.texts import Tokens, Words
+from tasks.snapshots.transforms.transform import Fitted
 from tasks.sources.features import Feature
 
 RANDOM = random.Random(7)

@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 from PIL import Image
 
-from tasks.config import transform as t
+from tasks.snapshots.transforms import categories, function, media, numbers, texts, times
 from tests.support.tables import feature
 
 RNG = np.random.default_rng(0)
@@ -53,25 +53,25 @@ def transforms(folder: Path) -> dict[str, Any]:
     (package / "own.py").write_text(OWN)
     (package / "lengths.py").write_text("def length(text):\n    return len(text)\n")
     return {
-        "number_log": t.Log(missing=t.Missing(fill="median")),
-        "number_keep": t.Keep(missing=t.Missing(fill=-7.0, indicator=False)),
-        "number_quantile": t.Quantile(quantiles=10),
-        "number_bucketize": t.Bucketize(buckets=4),
-        "array_log": t.Log(),
-        "town": t.Vocabulary(min_count=3),
-        "street": t.Hash(buckets=50),
-        "circle": t.TimeParts(cyclical=True, parts=("month", "hour")),
-        "text_bpe": t.Tokens(vocabulary=300, length=12),
-        "text_wordpiece": t.Tokens(method="wordpiece", vocabulary=258, length=12, lowercase=True),
-        "text_bytes": t.Tokens(method="bytes", length=12),
-        "text_counts": t.HashWords(buckets=32),
-        "text_ids": t.HashWords(buckets=32, output="ids", length=6),
-        "sentence": t.Words(vocabulary=6, length=5, lowercase=True),
-        "photo": t.Image(height=8, width=6),
-        "cut": t.Image(height=5, width=5, channels=1, fit="crop"),
-        "sound": t.LogMel(rate=8000, seconds=0.2, mels=12),
-        "own": t.Function(function="mine.own:single", folder=str(folder)),
-        "own_array": t.Function(function="mine.own:several", folder=str(folder)),
+        "number_log": numbers.Log(missing=numbers.Missing(fill="median")),
+        "number_keep": numbers.Keep(missing=numbers.Missing(fill=-7.0, indicator=False)),
+        "number_quantile": numbers.Quantile(quantiles=10),
+        "number_bucketize": numbers.Bucketize(buckets=4),
+        "array_log": numbers.Log(),
+        "town": categories.Vocabulary(min_count=3),
+        "street": categories.Hash(buckets=50),
+        "circle": times.TimeParts(cyclical=True, parts=("month", "hour")),
+        "text_bpe": texts.Tokens(vocabulary=300, length=12),
+        "text_wordpiece": texts.Tokens(method="wordpiece", vocabulary=258, length=12, lowercase=True),
+        "text_bytes": texts.Tokens(method="bytes", length=12),
+        "text_counts": texts.HashWords(buckets=32),
+        "text_ids": texts.HashWords(buckets=32, output="ids", length=6),
+        "sentence": texts.Words(vocabulary=6, length=5, lowercase=True),
+        "photo": media.Image(height=8, width=6),
+        "cut": media.Image(height=5, width=5, channels=1, fit="crop"),
+        "sound": media.LogMel(rate=8000, seconds=0.2, mels=12),
+        "own": function.Function(function="mine.own:single", folder=str(folder)),
+        "own_array": function.Function(function="mine.own:several", folder=str(folder)),
     }
 
 

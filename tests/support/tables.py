@@ -18,15 +18,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
-from tasks.config.snapshot import TableSnapshot
-from tasks.config.transform import TransformConfig
 from tasks.exporting.formats.saved_model import SavedModel
 from tasks.exporting.preprocess import in_graph
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader, cast
 from tasks.snapshots import table
-from tasks.snapshots.transforms import Fitted
+from tasks.snapshots.config import TableSnapshot
+from tasks.snapshots.fitting import TransformConfig
+from tasks.snapshots.transforms.transform import Fitted
 from tasks.sources.features import Feature
 from tasks.sources.rows import hashes_of
 from tasks.store.staging import Staging

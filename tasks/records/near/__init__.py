@@ -1,65 +1,24 @@
-"""Near-duplicates: a module per kind of input, with the measure by which two of its values are alike.
-
-A value has a signature of fixed width, from which the similarity of two values is estimated, and a hash for each of
-several bands. Values that are alike have the same hash in one of the bands, almost certainly.
-"""
+"""Near-duplicates: the input of which they are looked for, and the columns that comparisons read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Protocol, cast
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tasks.config.records import NearDuplicates, NearHandling
 from tasks.errors import Refused
+from tasks.records.near.measures import MEASURES, Measure
 from tasks.sources.encoding import binary_of
 from tasks.sources.features import Feature, of_role
-from tasks.sources.hashes import Hashes
 
 NEAR_VERSION = 3
 NEAR_LIBRARIES = ("rensa",)
 
-MEASURES = {"text": "tasks.records.near.text", "image": "tasks.records.near.image"}
-"""The module of each kind of input that can be compared, imported on use."""
-
 ASIDE = ".."
 """Prefix of a run's columns that only comparisons read."""
 SIGNATURE = f"{ASIDE}signature"
-
-Signatures = NDArray[np.uint8]
-"""[n, width]."""
-
-
-class Measure(Protocol):
-    """What a module of `MEASURES` has."""
-
-    SIMILARITY: float
-    """From which similarity two values are near-duplicates, by default."""
-    LOWEST: float
-    """Smallest similarity that can be looked for."""
-    SLACK: float
-    """How far an estimate may be below the similarity."""
-
-    def bands(self, similarity: float) -> int:
-        """Return the number of bands for a similarity."""
-        ...
-
-    def signed(self, values: pa.Array, similarity: float) -> tuple[Signatures, Hashes]:
-        """Return signatures, and the hash of each band, [n, bands]; 0 of a value that cannot be compared."""
-        ...
-
-    def estimates(self, one: NDArray[np.uint8], others: Signatures) -> NDArray[np.float64]:
-        """Return the similarities of a value to others, estimated from their signatures."""
-        ...
-
-    def similarity(self, estimate: float, left: Callable[[], Any], right: Callable[[], Any]) -> float:
-        """Return the similarity of two values, which are read where the estimate is not exact."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,8 +32,8 @@ class Compared:
 
     @property
     def measure(self) -> Measure:
-        """The module of the input's kind."""
-        return cast(Measure, import_module(MEASURES[self.kind]))
+        """The measure of the input's kind."""
+        return MEASURES[self.kind]
 
     @property
     def bands(self) -> list[str]:

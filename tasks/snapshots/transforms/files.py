@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tasks import reader
-from tasks.config.transform import Function, TransformConfig
 from tasks.environment.user_code import closure, deciding, files_of
 from tasks.reader.function import FOLDER
+from tasks.snapshots.transforms.function import Function
+from tasks.snapshots.transforms.transform import Transform
 
 
 def reader_files(kinds: Iterable[str]) -> dict[str, bytes]:
@@ -18,7 +19,7 @@ def reader_files(kinds: Iterable[str]) -> dict[str, bytes]:
     return {name: content for name, content in found.items() if name.startswith(f"{package.name}/")}
 
 
-def own_code(transforms: Mapping[str, TransformConfig]) -> dict[str, bytes]:
+def own_code(transforms: Mapping[str, Transform]) -> dict[str, bytes]:
     """Return the files of the user's functions by path in `transform/`.
 
     Raises:
@@ -28,7 +29,7 @@ def own_code(transforms: Mapping[str, TransformConfig]) -> dict[str, bytes]:
     return dict(sorted((f"{FOLDER}/{path}", content) for files in found for path, content in files.items()))
 
 
-def own_sources(transforms: Mapping[str, TransformConfig]) -> list[tuple[str, str]]:
+def own_sources(transforms: Mapping[str, Transform]) -> list[tuple[str, str]]:
     """Return what the user's functions put into a digest: path and SHA-256 of their files, and name and version of the
     packages that these import.
 
@@ -39,7 +40,7 @@ def own_sources(transforms: Mapping[str, TransformConfig]) -> list[tuple[str, st
     return sorted((f"{FOLDER}/{name}", value) for name, value in found)
 
 
-def _functions(transforms: Mapping[str, TransformConfig]) -> Iterator[tuple[Path, dict[str, bytes]]]:
+def _functions(transforms: Mapping[str, Transform]) -> Iterator[tuple[Path, dict[str, bytes]]]:
     """Yield the folder and the files of each function of the user's."""
     for name, transform in transforms.items():
         if isinstance(transform, Function):

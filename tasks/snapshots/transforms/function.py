@@ -1,23 +1,49 @@
-"""Fits `function`: shape, mean and variance of what the user's function returns."""
+"""The transform of any column by a function of the user's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from tasks.config.transform import Function
+from tasks.config.base import NOT_IDENTITY, IsPath, OwnCode
 from tasks.errors import Failed
 from tasks.reader.function import FOLDER, called, imported
 from tasks.reader.values import Values
-from tasks.snapshots.transforms import NUMBERS, Fitted, Rows
 from tasks.snapshots.transforms.moments import Moments
+from tasks.snapshots.transforms.transform import NUMBERS, Fitted, Fitter, Rows, Text, Transform
 from tasks.sources.features import Feature
 
 KEPT = ("uint8", "uint16", "int32")
 """The dtypes of arrays that stay; others become float32."""
+
+
+class Function(Transform, place=6):
+    """A function of the user's. It takes a list with the values of some rows (float or an array, str, a list of
+    str, bytes, or microseconds since 1970 in UTC) and returns an array of numbers whose first axis are these rows; the
+    result of a row must not depend on the others. Snapshots and exports hold a copy of its files."""
+
+    reads: ClassVar[tuple[str, ...]] = ("number", "category", "text", "words", "image", "audio", "time")
+    reads_arrays: ClassVar[bool] = True
+    makes: ClassVar[str | None] = None
+    no_graph: ClassVar[str] = "a function of yours makes it"
+
+    kind: Literal["function"] = "function"
+    """The transform."""
+
+    function: OwnCode
+    """`package.module:function`, importable from the preset's folder. It may import installed packages, and the modules
+    of that folder."""
+
+    folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
+    """The folder from which the module is imported, relative to the preset."""
+
+    def is_alone(self, feature: Feature) -> bool:
+        return False
+
+    def fitter(self, name: str, feature: Feature, folder: Path) -> Fitter:
+        return FunctionFitter(name, self, folder)
 
 
 class FunctionFitter:
@@ -57,13 +83,3 @@ class FunctionFitter:
             return Fitted(state, {"names": [self._name], **self._moments.as_json()}, NUMBERS)
         own: dict[str, Any] = {"dtype": self._dtype, "shape": shape}
         return Fitted(state, {**own, **self._moments.of_last_axis().as_json()} if self._dtype == "float32" else own)
-
-
-def fitter(name: str, feature: Feature, config: Function, folder: Path) -> FunctionFitter:
-    """Return a fitter of any column; the files of the function are in `folder`."""
-    return FunctionFitter(name, config, folder)
-
-
-def graph(states: Sequence[dict[str, Any]]) -> str:
-    """Return why it has no operations of TensorFlow."""
-    return "a function of yours makes it"

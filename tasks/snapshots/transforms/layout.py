@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.config.snapshot import SERVED_AS
+from tasks.config.inputs import SERVED_AS
 from tasks.errors import Refused
 from tasks.reader import FORMAT
-from tasks.snapshots.transforms import CATEGORIES, NUMBERS, Fitted, own_array
+from tasks.snapshots.transforms.transform import CATEGORIES, NUMBERS, Fitted, own_array
 from tasks.sources.features import Feature, of_role
 from tasks.sources.kinds.formats import CellFormat
 

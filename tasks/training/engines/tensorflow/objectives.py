@@ -13,7 +13,7 @@ import tensorflow as tf
 from tasks.config.task import SCORED, TASKS, UNTAGGED
 from tasks.config.train import TrainConfig
 from tasks.errors import Failed
-from tasks.feed.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
+from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
 from tasks.training.engines.tensorflow.losses import OwnLoss

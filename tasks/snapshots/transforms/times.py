@@ -1,27 +1,82 @@
-"""Fits `time_parts`: mean and variance of the parts."""
+"""The transform of times to the numbers of their parts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from tasks.config.transform import TimeParts
+from tasks.config.base import LISTED, Conflict
 from tasks.reader.time_parts import PERIODS, names_of, on_circle, parts_of
 from tasks.reader.values import NO_TIME, Values
-from tasks.snapshots.transforms import NUMBERS, Fitted, Rows
 from tasks.snapshots.transforms.graphs import Graph
 from tasks.snapshots.transforms.moments import Moments
 from tasks.snapshots.transforms.numbers import AS_IT_IS, indicated
+from tasks.snapshots.transforms.transform import NUMBERS, Fitted, Fitter, Rows, Transform
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+Part = Literal["year", "month", "day", "weekday", "hour"]
+
 HOUR, DAY = 3_600_000_000, 86_400_000_000
 """In microseconds."""
+
+
+class TimeParts(Transform, place=3):
+    """Numbers of a time in UTC, of which the model standardises those that are not on a circle."""
+
+    reads: ClassVar[tuple[str, ...]] = ("time",)
+    usual: ClassVar[bool] = True
+
+    kind: Literal["time_parts"] = "time_parts"
+    """The transform."""
+
+    parts: Annotated[tuple[Part, ...], LISTED, Field(min_length=1)] = get_args(Part)
+    """Which numbers: `year`, `month`, `day` (of the month), `weekday` (0 is Monday), `hour`."""
+
+    cyclical: bool = False
+    """Whether all but the year become sine and cosine of their place on a circle: December is next to January."""
+
+    indicator: Literal["auto"] | bool = "auto"
+    """Whether a further number `NAME.missing` is 1 where the time is missing and 0 elsewhere; `auto`: where the train
+    split has a missing one. Parts of a missing time are the train split's means."""
+
+    @model_validator(mode="after")
+    def parts_differ(self) -> TimeParts:
+        if len(set(self.parts)) < len(self.parts):
+            raise Conflict("parts", list(self.parts), "must differ", "name each part once")
+        return self
+
+    def fitter(self, name: str, feature: Feature, folder: Path) -> Fitter:
+        return TimeFitter(name, self)
+
+    @classmethod
+    def graph(cls, states: Sequence[dict[str, Any]]) -> Graph:
+        import tensorflow as tf
+
+        state = states[0]
+        fill = np.array([each["fill"] for each in states], np.float32)
+
+        def numbers_of(part: str, found: tf.Tensor) -> list[tf.Tensor]:
+            if not (state["cyclical"] and part in PERIODS):
+                return [tf.cast(found, tf.float32)]
+            first, period = PERIODS[part]
+            places = on_circle(np.arange(first, first + period, dtype=np.float64), part)
+            return [tf.gather(place.astype(np.float32), found - first) for place in places]
+
+        def apply(times: tf.Tensor) -> tf.Tensor:
+            missing = (times == NO_TIME)[..., tf.newaxis]
+            found = calendar(tf.where(times == NO_TIME, tf.zeros_like(times), times))
+            numbers = tf.stack([number for part in state["parts"] for number in numbers_of(part, found[part])], axis=2)
+            filled = tf.where(missing, fill, numbers)
+            return tf.concat([filled, tf.cast(missing, tf.float32)], axis=2) if state["indicator"] else filled
+
+        return apply
 
 
 class TimeFitter:
@@ -60,35 +115,6 @@ class TimeFitter:
             own = [value if name in self._parts else as_it_is for name, value in zip(names, filled[key], strict=False)]
             feature[key] = [*own, *([as_it_is] if indicator else [])]
         return Fitted(state, feature, NUMBERS)
-
-
-def fitter(name: str, feature: Feature, config: TimeParts, folder: Path) -> TimeFitter:
-    """Return a fitter of times."""
-    return TimeFitter(name, config)
-
-
-def graph(states: Sequence[dict[str, Any]]) -> Graph:
-    """Return the transforms of times to float32 [n, columns, numbers]."""
-    import tensorflow as tf
-
-    state = states[0]
-    fill = np.array([each["fill"] for each in states], np.float32)
-
-    def numbers_of(part: str, found: tf.Tensor) -> list[tf.Tensor]:
-        if not (state["cyclical"] and part in PERIODS):
-            return [tf.cast(found, tf.float32)]
-        first, period = PERIODS[part]
-        places = on_circle(np.arange(first, first + period, dtype=np.float64), part)
-        return [tf.gather(place.astype(np.float32), found - first) for place in places]
-
-    def apply(times: tf.Tensor) -> tf.Tensor:
-        missing = (times == NO_TIME)[..., tf.newaxis]
-        found = calendar(tf.where(times == NO_TIME, tf.zeros_like(times), times))
-        numbers = tf.stack([number for part in state["parts"] for number in numbers_of(part, found[part])], axis=2)
-        filled = tf.where(missing, fill, numbers)
-        return tf.concat([filled, tf.cast(missing, tf.float32)], axis=2) if state["indicator"] else filled
-
-    return apply
 
 
 def calendar(times: tf.Tensor) -> dict[str, tf.Tensor]:

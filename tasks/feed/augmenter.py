@@ -5,37 +5,18 @@ Nothing has a state: an example of an epoch is the same after a kill, in any bat
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS, AugmentConfig
+from tasks.config.inputs import ARRAY, IMAGE, NUMBERS, PREDICTED, SOUND, TOKENS
 from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
-from tasks.draws import Rows, permutation
+from tasks.draws import Draws, Rows, permutation
 from tasks.errors import Refused
-
-if TYPE_CHECKING:
-    from tasks.feed.augment.draws import Draws
-
-KINDS = {
-    "flip": "tasks.feed.augment.flip",
-    "crop": "tasks.feed.augment.crop",
-    "resized_crop": "tasks.feed.augment.resized_crop",
-    "colour": "tasks.feed.augment.colour",
-    "rand_augment": "tasks.feed.augment.rand_augment",
-    "cutout": "tasks.feed.augment.cutout",
-    "noise": "tasks.feed.augment.noise",
-    "time_mask": "tasks.feed.augment.time_mask",
-    "band_mask": "tasks.feed.augment.band_mask",
-    "token_dropout": "tasks.feed.augment.token_dropout",
-    "mixup": "tasks.feed.augment.mixup",
-    "cutmix": "tasks.feed.augment.cutmix",
-}
-"""The module of each augmentation, which has a function `create`; imported on use."""
+from tasks.feed.augmentations import Augmentation, Shares, Values
 
 OTHER_LABEL, OTHER_WEIGHT, MIXED = "label.other", "weight.other", "mixed"
 """Arrays of a batch of mixed examples: the label of the other one, its weight where examples have one, its share."""
@@ -43,31 +24,24 @@ OTHER_LABEL, OTHER_WEIGHT, MIXED = "label.other", "weight.other", "mixed"
 PARTNERS = "train/partners"
 """Names the permutation by which each row has another one to be mixed with."""
 
-Values = NDArray[Any]
-Numbers = NDArray[np.float32]
 Arrays = dict[str, Values]
-
-Change = Callable[[Values, "Draws"], Values]
-"""Changes the values of some examples, first axis the example; their dtype and shape stay."""
-
-Mix = Callable[[Values, Values, "Draws"], tuple[Values, Numbers]]
-"""Mixes values with those of other examples; returns them with the share of the other, [n]."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """An augmentation, the input that it changes, and its place in the list."""
+    """An augmentation, its place in the list, and the input that it changes, with what the snapshot says of it."""
 
     place: int
+    augmentation: Augmentation
     input: str
-    apply: Any
+    feature: Mapping[str, Any]
 
 
 class Augmenter:
     """Applies a list of augmentations to examples of the train split."""
 
     def __init__(
-        self, configs: Sequence[AugmentConfig], features: Mapping[str, Any], arrays: Mapping[str, Any], seed: int
+        self, configs: Sequence[Augmentation], features: Mapping[str, Any], arrays: Mapping[str, Any], seed: int
     ) -> None:
         """Create it from `train.augment`, a snapshot's features, and the arrays of its train split.
 
@@ -75,13 +49,13 @@ class Augmenter:
             Refused: an augmentation does not fit the inputs.
         """
         self._arrays, self._seed = arrays, seed
-        steps, kinds = [], kinds_of(features)
-        for place, config in enumerate(configs):
-            name = input_of(place, config, kinds)
-            create = importlib.import_module(KINDS[config.kind]).create
-            steps.append((config, Step(place, name, create(config, features[name]))))
-        self._changes = [step for config, step in steps if not config.mixes]
-        self._mix = next((step for config, step in steps if config.mixes), None)
+        kinds = input_kinds(features)
+        steps = [
+            Step(place, config, name := input_of(place, config, kinds), features[name])
+            for place, config in enumerate(configs)
+        ]
+        self._changes = [step for step in steps if not step.augmentation.mixes]
+        self._mix = next((step for step in steps if step.augmentation.mixes), None)
 
     def layout(self, layout: Mapping[str, tuple[tuple[int, ...], Any]]) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Return shape and dtype of an example's arrays after augmentation, from those before it."""
@@ -108,7 +82,8 @@ class Augmenter:
 
     def _changed(self, examples: Arrays, rows: Rows, epochs: NDArray[np.uint64]) -> Arrays:
         for step in self._changes:
-            values = step.apply(examples[step.input], self._draws(step, rows, epochs))
+            draws = self._draws(step, rows, epochs)
+            values = step.augmentation.change(examples[step.input], draws, step.feature)
             examples = {**examples, step.input: values}
         return examples
 
@@ -122,7 +97,8 @@ class Augmenter:
         read = [name for name in (step.input, LABEL, TARGET, WEIGHT) if name in self._arrays]
         others = {name: np.asarray(self._arrays[name][partners]) for name in read}
         others = self._changed(others, partners, epochs)
-        values, shares = step.apply(examples[step.input], others[step.input], self._draws(step, rows, epochs))
+        draws = self._draws(step, rows, epochs)
+        values, shares = step.augmentation.mix(examples[step.input], others[step.input], draws)
         mixed = {**examples, step.input: values}
         if WEIGHT in others:  # weights are above 0, but after the last epoch
             others[WEIGHT] = others[WEIGHT] * (examples[WEIGHT] > 0)
@@ -136,17 +112,15 @@ class Augmenter:
         return mixed
 
     def _draws(self, step: Step, rows: Rows, epochs: NDArray[np.uint64]) -> Draws:
-        from tasks.feed.augment.draws import Draws
-
         return Draws(self._seed, step.place, epochs, rows)
 
 
-def _mean(own: Values, others: Values, shares: Numbers) -> Values:
+def _mean(own: Values, others: Values, shares: Shares) -> Values:
     own = own.astype(np.float32)
     return own + (others.astype(np.float32) - own) * shares.reshape(-1, *[1] * (own.ndim - 1))
 
 
-def kinds_of(features: Mapping[str, Any]) -> dict[str, str]:
+def input_kinds(features: Mapping[str, Any]) -> dict[str, str]:
     """Return what the inputs of a snapshot are to augmentations, by name, from its features."""
     return {name: _kind(each) for name, each in features.items() if name not in (LABEL, TARGET, WEIGHT, SCORED)}
 
@@ -159,11 +133,11 @@ def _kind(feature: Mapping[str, Any]) -> str:
         return SOUND
     if "vocabulary" in feature and dimensions == 1:
         return PREDICTED if "bos" in feature else TOKENS
-    return "array" if dimensions > 1 else "numbers"
+    return ARRAY if dimensions > 1 else NUMBERS
 
 
-def input_of(place: int, config: AugmentConfig, kinds: Mapping[str, str]) -> str:
-    """Return the input that an augmentation changes, of those by `kinds_of`; raises `Refused` if there is not one."""
+def input_of(place: int, config: Augmentation, kinds: Mapping[str, str]) -> str:
+    """Return the input that an augmentation changes, of those by `input_kinds`; raises `Refused` if there is none."""
     field = f"train.augment.{place}"
     fitting = sorted(name for name, kind in kinds.items() if kind in config.reads)
     readable = " or ".join(config.reads)
@@ -182,7 +156,7 @@ def input_of(place: int, config: AugmentConfig, kinds: Mapping[str, str]) -> str
     return config.input or fitting[0]
 
 
-def check(configs: Sequence[AugmentConfig], kinds: Mapping[str, str]) -> None:
-    """Raise `Refused` where an augmentation does not fit a snapshot's inputs, by `kinds_of`."""
+def check(configs: Sequence[Augmentation], kinds: Mapping[str, str]) -> None:
+    """Raise `Refused` where an augmentation does not fit a snapshot's inputs, by `input_kinds`."""
     for place, config in enumerate(configs):
         input_of(place, config, kinds)

@@ -1,36 +1,26 @@
-"""Kinds of features: a module per `Feature.kind`, with all that is known of its values in records.
+"""Types of columns: a class a type, with all that is known of its values in records.
 
-A module has the functions of `Kind`. Values are arrow arrays without nulls, of the type `TYPE`.
+Values are arrow arrays without nulls.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from tasks.config.kinds import import_kinds
 from tasks.sources.encoding import Encoded
 from tasks.sources.features import Feature
 
 State = dict[str, Any]
 """Mergeable statistics of a feature; JSON."""
 
-KINDS = {
-    "key": "tasks.records.kinds.text",
-    "text": "tasks.records.kinds.text",
-    "words": "tasks.records.kinds.words",
-    "label": "tasks.records.kinds.label",
-    "tags": "tasks.records.kinds.tags",
-    "category": "tasks.records.kinds.category",
-    "number": "tasks.records.kinds.number",
-    "time": "tasks.records.kinds.time",
-    "image": "tasks.records.kinds.image",
-    "audio": "tasks.records.kinds.audio",
-}
-"""The module of each kind, imported on use."""
+TYPES: dict[str, type[ColumnType]] = {}
+"""The types by the kind of feature."""
 
 
 @dataclass(frozen=True)
@@ -50,36 +40,45 @@ class Typed:
     """The values as they were read, where the type of the feature holds less: copies are found by them."""
 
 
-class Kind(Protocol):
-    """The functions of a module of `KINDS`."""
+class ColumnType:
+    """What is known of the values of a feature."""
 
-    def typed(self, feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
-        """Cast the values of a source to the feature's type."""
-        ...
+    kinds: ClassVar[tuple[str, ...]]
+    """The kinds of features that have it."""
 
-    def missing(self, feature: Feature, values: pa.Array) -> pa.Array:
+    def __init__(self, feature: Feature) -> None:
+        self.feature = feature
+
+    def __init_subclass__(cls) -> None:
+        TYPES.update(dict.fromkeys(cls.kinds, cls))
+
+    def typed(self, raw: pa.Array, max_pixels: int = 0) -> Typed:
+        """Cast the values of a source to the feature's type; images have so many pixels at most."""
+        raise NotImplementedError
+
+    def missing(self, values: pa.Array) -> pa.Array:
         """Return which values are missing, bool."""
-        ...
+        raise NotImplementedError
 
-    def entry(self, name: str, feature: Feature, values: pa.Array) -> list[Encoded]:
+    def entry(self, name: str, values: pa.Array) -> list[Encoded]:
         """Return the feature's entry in each `tf.train.Example`, in parts to be joined."""
-        ...
+        raise NotImplementedError
 
-    def state(self, feature: Feature, values: pa.Array, measured: Mapping[str, pa.Array]) -> State:
+    def state(self, values: pa.Array, measured: Mapping[str, pa.Array]) -> State:
         """Return the mergeable statistics of values."""
-        ...
+        raise NotImplementedError
 
     def merge(self, left: State, right: State) -> State:
         """Merge the statistics of two groups of values."""
-        ...
+        return merge_by_key(left, right)
 
-    def summary(self, feature: Feature, state: State) -> dict[str, Any]:
+    def summary(self, state: State) -> dict[str, Any]:
         """Return a state as it is in the manifest."""
-        ...
+        raise NotImplementedError
 
-    def connector(self, feature: Feature) -> dict[str, Any]:
+    def connector(self) -> dict[str, Any]:
         """Return the description by which tensorflow-datasets reads the feature."""
-        ...
+        raise NotImplementedError
 
 
 def merge_by_key(left: State, right: State) -> State:
@@ -97,6 +96,9 @@ def merge_by_key(left: State, right: State) -> State:
     return total
 
 
-def kind_of(feature: Feature) -> Kind:
-    """Return the module of a feature's kind."""
-    return cast(Kind, import_module(KINDS[feature.kind]))
+def column_type(feature: Feature) -> ColumnType:
+    """Return the type of a feature's values."""
+    return TYPES[feature.kind](feature)
+
+
+import_kinds(__name__, __path__)

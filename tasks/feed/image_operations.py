@@ -1,4 +1,4 @@
-"""`rand_augment`: random operations of Pillow, of the 14 of the paper, at one magnitude."""
+"""Operations of Pillow on images: the 14 of `rand_augment`, by name, and pixels as images and back."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
-
-from tasks.config.augment import RandAugment
-from tasks.feed.augment import Change, Values
-from tasks.feed.augment.draws import Draws
-from tasks.feed.augment.pillow import as_image, as_pixels
 
 GREY = 128
 """Value of pixels that come from outside of the image."""
@@ -57,20 +53,12 @@ OPERATIONS: dict[str, Operation] = {
 """The operations by name."""
 
 
-def create(config: RandAugment, feature: dict[str, Any]) -> Change:
-    """Return the change of uint8 [n, height, width, channels]."""
-    operations, strength = list(OPERATIONS.values()), config.magnitude / 10
+def as_image(pixels: NDArray[Any]) -> Image.Image:
+    """Return uint8 [height, width, 1 or 3] as an image, grey or RGB."""
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
-    def change(values: Values, draws: Draws) -> Values:
-        words = range(config.operations)
-        chosen = np.stack([draws.integers(2 * number, len(operations)) for number in words], axis=1).tolist()
-        signs = np.stack([1 - 2 * draws.integers(2 * number + 1, 2) for number in words], axis=1).tolist()
-        changed = np.empty_like(values)
-        for number, (which, directions) in enumerate(zip(chosen, signs, strict=True)):
-            image = as_image(values[number])
-            for index, direction in zip(which, directions, strict=True):
-                image = operations[index](image, strength, direction)
-            changed[number] = as_pixels(image)
-        return changed
 
-    return change
+def as_pixels(image: Image.Image) -> NDArray[np.uint8]:
+    """Return an image's pixels, uint8 [height, width, 1 or 3]."""
+    pixels = np.asarray(image)
+    return pixels if pixels.ndim == 3 else pixels[:, :, None]

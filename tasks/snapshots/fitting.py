@@ -1,0 +1,114 @@
+"""Transforms of the columns of a table: the union of their sections, which is chosen for each, and fitting them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.config.kinds import any_of, import_kinds
+from tasks.errors import Refused
+from tasks.snapshots import transforms
+from tasks.snapshots.transforms.columns import typed
+from tasks.snapshots.transforms.graphs import Graph
+from tasks.snapshots.transforms.numbers import NumberTransform
+from tasks.snapshots.transforms.transform import Fitted, Transform, own_array
+from tasks.sources.features import Feature, of_role
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+import_kinds(transforms.__name__, transforms.__path__)
+
+TRANSFORMS: dict[str, type[Transform]] = Transform.kinds()
+"""The sections by `kind`."""
+
+if TYPE_CHECKING:
+    TransformConfig = Transform
+else:
+    TransformConfig = any_of(TRANSFORMS.values())
+
+DEFAULTS = {kind: section for section in TRANSFORMS.values() if section.usual for kind in section.reads}
+"""The transform of a feature without one, by its kind."""
+
+PARAMETERS = ("fill", "values", "levels", "boundaries", "buckets")
+"""What is an array of constants in the graph of several columns; in all else of their states they are equal."""
+
+
+def choose(features: Mapping[str, Feature], given: Mapping[str, Transform]) -> dict[str, Transform]:
+    """Return the transform of each input in order of name: the given one, or that of its kind.
+
+    Raises:
+        Refused: one is given for a column that is not an input, or of a kind that it does not take; or a column's
+            array has the name of another.
+    """
+    inputs = of_role(dict(features), "input")
+    for name, transform in given.items():
+        setting = f"snapshot.transforms.{name}"
+        if name not in features:
+            known = f"the inputs are {', '.join(inputs)}"
+            raise Refused(setting, f"no column {name}", known, "correct the name, or leave it out")
+        if name not in inputs:
+            rule = "only inputs of the model are transformed"
+            raise Refused(setting, f"{name} is the {features[name].role}", rule, "leave it out")
+        _check(setting, inputs[name], transform)
+    chosen = {name: given.get(name) or DEFAULTS[feature.kind].model_validate({}) for name, feature in inputs.items()}
+    for name, feature in inputs.items():
+        if chosen[name].is_alone(feature):
+            own_array(name)
+    return chosen
+
+
+def _check(setting: str, feature: Feature, transform: Transform) -> None:
+    if feature.kind not in transform.reads:
+        fitting = [kind for kind, section in TRANSFORMS.items() if feature.kind in section.reads]
+        rule = f"takes a column of type {' or '.join(transform.reads)}, and this one is of type {feature.kind}"
+        raise Refused(f"{setting}.kind", transform.kind, rule, f"use {', '.join(fitting)}")
+    if not feature.shape or feature.kind != "number":
+        return
+    if not transform.reads_arrays:
+        fitting = [kind for kind, section in TRANSFORMS.items() if "number" in section.reads and section.reads_arrays]
+        rule = f"takes single numbers, and this column holds arrays of shape {list(feature.shape)}"
+        raise Refused(f"{setting}.kind", transform.kind, rule, f"use {', '.join(fitting)}")
+    if isinstance(transform, NumberTransform):
+        if transform.missing.indicator is True:
+            raise Refused(f"{setting}.missing.indicator", "true", "an array of numbers has none", "leave it out")
+        if transform.missing.fill == "median":
+            rule = "the median of an array's values is not computed"
+            raise Refused(f"{setting}.missing.fill", "median", rule, "use mean, zero or a number")
+
+
+def formula(state: dict[str, Any]) -> str:
+    """Return what a fitted transform computes, but for its `PARAMETERS`: of equal ones there is one `graph`."""
+    return json.dumps({name: value for name, value in state.items() if name not in PARAMETERS}, sort_keys=True)
+
+
+def graph(states: Sequence[dict[str, Any]]) -> Graph | str:
+    """Return fitted transforms of one `formula` as operations of TensorFlow, or why only the reader can apply them."""
+    return TRANSFORMS[states[0]["kind"]].graph(states)
+
+
+def fit(
+    chosen: Mapping[str, Transform],
+    features: Mapping[str, Feature],
+    read: Callable[[list[str]], Iterable[pa.Table]],
+    folder: Path = Path(),
+) -> dict[str, Fitted]:
+    """Fit transforms by column, in one pass over the train split.
+
+    Args:
+        read: returns tables of the train split in order, from the names of the columns that are needed.
+        folder: the `transform/` with the files of functions.
+    """
+    fitters = {name: transform.fitter(name, features[name], folder) for name, transform in chosen.items()}
+    reading = {name: each for name, each in fitters.items() if each.reads}
+    row = 0
+    for table in read(list(reading)):
+        rows = np.arange(row, row + table.num_rows, dtype=np.int64)
+        for name, each in reading.items():
+            each.add(typed(table[name], features[name]), rows)
+        row += table.num_rows
+    return {name: each.fitted() for name, each in fitters.items()}
