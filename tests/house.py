@@ -149,7 +149,8 @@ WALKS: dict[str, list[str]] = {
         tasks/records/work.py: convert
         tasks/records/conversion.py: build
         tasks/sources/kinds/tables.py: CsvSource.open
-        tasks/sources/csv.py: Csv.__init__ > Csv._table
+        tasks/sources/csv.py: Csv.__init__
+        tasks/sources/csv.py: Csv.parsed > Csv._table
         = null_values=self._missing
         """,
     ],
@@ -226,12 +227,10 @@ WALKS: dict[str, list[str]] = {
         tasks/sources/table_files.py: ^Tables.read
         tasks/records/sorting.py: ^Sorter.sort > Sorter._sorted_out > Sorter._typed
         tasks/records/cells.py: typed
-        tasks/records/column_types/__init__.py: column_type > TYPES
         tasks/records/column_types/numbers.py: Number.typed > Number.array
         tasks/records/cells.py: ^typed
         tasks/records/sorting.py: ^Sorter._typed > ^Sorter._sorted_out > ^Sorter.sort > Sorter._written > write_run
         tasks/records/merging.py: ~pa.ipc Runs._open > ^Runs > ^Merger > Merger._rows > ^Merger._ranges > ^Merger.write
-        tasks/records/column_types/__init__.py: column_type > TYPES
         tasks/records/column_types/numbers.py: Number.entry
         tasks/sources/encoding.py: floats_entry
         tasks/records/merging.py: ^Merger.write

@@ -5,7 +5,6 @@ Values are arrow arrays without nulls.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
