@@ -149,8 +149,7 @@ WALKS: dict[str, list[str]] = {
         tasks/records/work.py: convert
         tasks/records/conversion.py: build
         tasks/sources/kinds/tables.py: CsvSource.open
-        tasks/sources/csv.py: Csv.__init__
-        tasks/sources/csv.py: Csv.parsed > Csv._table
+        tasks/sources/csv.py: Csv > Csv._table
         = null_values=self._missing
         """,
     ],
