@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextvars import ContextVar
+from inspect import Parameter, Signature
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -29,6 +30,14 @@ Made = TypeVar("Made")
 
 run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
+has_form: ContextVar[bool] = ContextVar("has_form", default=True)
+"""Whether flows that are imported describe their parameters, for the form of a deployment.
+
+Prefect (3.8) describes them whenever a flow is imported, which takes half a second. A command that runs a flow has a
+config that is validated, and shows no form.
+"""
+NO_FORM = Signature([Parameter("config", Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)])
+
 
 def as_run(body: Callable[[Config], Made]) -> Callable[[Config], Made]:
     """Run the body as an attempt of the run of its flow and config."""
@@ -52,6 +61,8 @@ def as_run(body: Callable[[Config], Made]) -> Callable[[Config], Made]:
             suspend(request.run, request.awaiting_export)
         return Completed(name=state_name(request.run), message=in_a_line(request.run), data=made)
 
+    if not has_form.get():
+        attempt.__signature__ = NO_FORM  # type: ignore[attr-defined]
     return attempt
 
 

@@ -24,7 +24,7 @@ FILE = "prefect/deployed.json"
 READ_PRESET = "flows.deploying.read_preset"
 """The build step whose result is known by its file; another one may give another result at any time."""
 
-CODE = ("flows", "tasks.config")
+CODE = ("flows", "tasks")
 """The packages that decide a deployment's description and the schema of its parameters."""
 
 CHANGING = ("updated", "last_polled", "status", "active_slots", "denied_slots", "active", "paused")

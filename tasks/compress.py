@@ -10,7 +10,7 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, ModelMethod
 from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
-from tasks.exporting import work as exporting
+from tasks.exporting import latency
 from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities, starting_models
@@ -59,7 +59,7 @@ def compress(
         if chain.name not in models:
             before = changed(Chain(chain[:-1]))
             method = cast(ModelMethod, chain[-1])  # those that change the file come last, and are of no model
-            models[chain.name] = starting_models.changed(method, before, examples, chain.name, train, seed)
+            models[chain.name] = starting_models.change_model(method, before, examples, chain.name, train, seed)
         return models[chain.name]
 
     def variant(form: Form) -> Variant:
@@ -99,10 +99,9 @@ def compress(
     variants = [variant(form) for form in forms]
 
     def judge() -> dict[str, Any]:
-        measuring = work(exporting.measure_latency, list(made.values()), examples)
-        latency = measure_stage("compress", "latency", measuring)
+        latencies = measure_stage("compress", "latency", work(latency.measure, list(made.values()), examples))
         reference = made.get(FLOAT.name)
-        judging = work(compression.judge, forms, variants, reference, report, latency, task, config, evaluate)
+        judging = work(compression.judge, forms, variants, reference, report, latencies, task, config, evaluate)
         return measure_stage("compress", "gates", judging)
 
     return kept(variants, judged("compress", identities.judgement(variants, report, config, evaluate), judge))

@@ -11,6 +11,7 @@ from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 from tasks.runner.starting_models import base_model, check_strategy, initial_model
 from tasks.training import work as training
+from tasks.training.fit import fit
 
 LEDGER = "state/ledger.jsonl"
 
@@ -63,7 +64,7 @@ def train_one(
         "train",
         Model,
         identities.model(examples, model, config, seed, base, start, evaluate),
-        work(training.fit, name, examples, model, config, seed, base, start, records, evaluate),
+        work(fit, examples, model, config, seed, base, start, records, evaluate, name),
         name=name,
         check=lambda: check_training(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),

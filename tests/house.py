@@ -67,17 +67,13 @@ WALKS: dict[str, list[str]] = {
         tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
         tasks/train.py: train > train_one
-        tasks/training/work.py: fit
         tasks/training/fit.py: fit
         tasks/training/plan.py: make_plan
         tasks/config/train.py: TrainConfig.peak_rate
         tasks/training/plan.py: ^make_plan > Plan
         tasks/training/fit.py: ^fit
         tasks/training/engines/__init__.py: build
-        tasks/training/engines/tensorflow/__init__.py: build
-        tasks/training/engines/tensorflow/engine.py: build
-        tasks/training/feeding.py: Feed
-        tasks/training/engines/tensorflow/engine.py: ^build > TensorFlowEngine.__init__
+        tasks/training/engines/tensorflow/engine.py: build > TensorFlowEngine.__init__
         tasks/training/engines/tensorflow/strategies/one_device.py: OneDeviceStrategy.prepare
         tasks/training/fit.py: ^fit
         tasks/training/loop.py: train

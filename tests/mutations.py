@@ -299,8 +299,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/compress.py",
-        "exporting.measure_latency, list(made.values()), examples)",
-        "exporting.measure_latency, variants, examples)",
+        "latency.measure, list(made.values()), examples)",
+        "latency.measure, variants, examples)",
         "test_run_verbs.py::test_the_float_file_is_measured_although_it_is_not_exported",
         (
             "Where export.formats does not list litert, latency is not measured at all, so that a latency "

@@ -19,7 +19,6 @@ from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed
-from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.compression.factored import factored
 from tasks.compression.keras_layers import Frozen, kernels
@@ -113,7 +112,7 @@ class Training:
                     at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
 
             gang.call(
-                Work(compression.train, self.arguments(method, name, prepared, train)),
+                Work(changed.train, self.arguments(method, name, prepared, train)),
                 bench.staging,
                 self.root / name / "journal.jsonl",
                 limits=Limits("resources.timeout", 120),

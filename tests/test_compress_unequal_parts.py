@@ -13,7 +13,6 @@ from keras import layers as of_keras
 
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import changed, inputs, keras_layers, variants, verdicts
-from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.compression.inputs import MethodInputs
 from tasks.compression.litert import MIN_VALUES, Layer
@@ -533,7 +532,7 @@ def test_a_method_that_trains_is_prepared_trained_and_finished_of_one_another(
 
     train = load(DIGITS).train
     before, examples = Model("m" * 64, Path(), "model"), Snapshot("s" * 64, Path(), "snapshot")
-    of_methods.changed(prune_slowly, before, examples, "prune", train, seed)
+    of_methods.change_model(prune_slowly, before, examples, "prune", train, seed)
     prepared, trained, finished = stages
     first, second = (Model(number * 64, Path(), "model") for number in "12")
     assert prepared["identity"] == ("prepared", before, examples, prune_slowly, seed)
@@ -546,13 +545,13 @@ def test_a_method_that_trains_is_prepared_trained_and_finished_of_one_another(
     assert trained["keep"][1] == "ledger-prune.jsonl"
     trained["prepare"]()
     assert checked == [config]
-    assert finished["work"].arguments == (prune_slowly, second) and finished["work"].function is compression.finish
+    assert finished["work"].arguments == (prune_slowly, second) and finished["work"].function is changed.finish
     assert finished["identity"] == ("changed", second, examples, prune_slowly)
 
 
 def test_a_model_is_changed_at_once_where_a_method_does_not_train(stages: list[dict[str, Any]]) -> None:
     before, examples = Model("m" * 64, Path(), "model"), Snapshot("s" * 64, Path(), "snapshot")
-    of_methods.changed(Prune(), before, examples, "prune", None, 7)  # type: ignore[arg-type]
+    of_methods.change_model(Prune(), before, examples, "prune", None, 7)  # type: ignore[arg-type]
     [only] = stages
-    assert only["work"].function is compression.change_model and only["work"].arguments == (Prune(), before)
+    assert only["work"].function is changed.build and only["work"].arguments == (Prune(), before)
     assert (only["name"], only["identity"]) == ("prune-model", ("changed", before, examples, Prune()))

@@ -9,23 +9,21 @@ import pytest
 
 from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import PRUNED, Table, Trial
-from tasks.view import curves, sections, variants
+from tasks.view import curves, variants
+from tasks.view import sections as data
 from tasks.view import trials as trials_page
 from tests.support.stand_ins import trial
 
 
 def test_bars_and_points_of_a_distribution_are_as_high_as_their_share_of_the_highest() -> None:
-    svg = sections.histogram({"shares": {"train": [0.5, 0.25], "test": [1.0, 0.0]}})
+    svg = data.histogram({"shares": {"train": [0.5, 0.25], "test": [1.0, 0.0]}})
     heights = [float(each) for each in re.findall(r'<rect [^>]*height="([\d.]+)"', svg)]
     tops = [float(each) for each in re.findall(r'<rect [^>]*y="([\d.]+)"', svg)]
-    assert heights == [sections.HEIGHT / 2, sections.HEIGHT / 4] and tops == [
-        sections.HEIGHT / 2,
-        sections.HEIGHT * 3 / 4,
-    ]
+    assert heights == [data.HEIGHT / 2, data.HEIGHT / 4] and tops == [data.HEIGHT / 2, data.HEIGHT * 3 / 4]
     [points] = re.findall(r'points="([^"]*)"', svg)
-    assert [float(point.split(",")[1]) for point in points.split()] == [0.0, sections.HEIGHT]
+    assert [float(point.split(",")[1]) for point in points.split()] == [0.0, data.HEIGHT]
     across = [float(point.split(",")[0]) for point in points.split()]
-    assert across == [sections.WIDTH / 4, sections.WIDTH * 3 / 4], "in the middle of the bars"
+    assert across == [data.WIDTH / 4, data.WIDTH * 3 / 4], "in the middle of the bars"
 
 
 def test_ticks_of_a_range_without_extent_are_its_only_value() -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, PRUNED, Table, Trial
-from tasks.view import comparison, examples, judgement, sections, summary, trials
+from tasks.view import comparison, examples, judgement, summary, trials
 from tasks.view import examples as samples
+from tasks.view import sections as data
 
 
 def facts_of(test: dict[str, Any]) -> Any:
@@ -162,24 +163,24 @@ def test_of_a_long_sample_the_first_lines_are_shown_in_their_width(count: int) -
 def test_of_many_values_and_shapes_three_are_shown(count: int) -> None:
     values = [f"v{number}" for number in range(count)]
     shown = ", ".join(values[:3])
-    assert sections._middle({"histogram": {"values": values}}) == shown + ", …" * (count > 3)
+    assert data._middle({"histogram": {"values": values}}) == shown + ", …" * (count > 3)
     shapes = dict.fromkeys((f"{number}x9" for number in range(count)), 1)
     first = ", ".join(f"{number} x 9" for number in range(min(count, 3)))
-    assert sections._shapes(shapes) == first + f" and {count - 3} more" * (count > 3)
+    assert data._shapes(shapes) == first + f" and {count - 3} more" * (count > 3)
 
 
-@pytest.mark.parametrize("count", [sections.CLASSES, sections.CLASSES + 1, sections.CLASSES + 9])
+@pytest.mark.parametrize("count", [data.CLASSES, data.CLASSES + 1, data.CLASSES + 9])
 def test_of_many_classes_of_the_data_the_most_frequent_are_shown(count: int) -> None:
     sizes = shuffled(count)
-    made = sections._balance([{"classes": {f"c{size}": size for size in sizes}}])
-    largest = [f"c{size}" for size in sorted(sizes, reverse=True)[: sections.CLASSES]]
-    assert names_of(made["rows"], "class") == (largest if count > sections.CLASSES else [f"c{size}" for size in sizes])
-    assert made["left_out"] == count - sections.CLASSES
+    made = data._balance([{"classes": {f"c{size}": size for size in sizes}}])
+    largest = [f"c{size}" for size in sorted(sizes, reverse=True)[: data.CLASSES]]
+    assert names_of(made["rows"], "class") == (largest if count > data.CLASSES else [f"c{size}" for size in sizes])
+    assert made["left_out"] == count - data.CLASSES
 
 
-@pytest.mark.parametrize("count", [sections.LISTED, sections.LISTED + 1])
+@pytest.mark.parametrize("count", [data.LISTED, data.LISTED + 1])
 def test_of_many_examples_that_are_left_out_the_first_are_listed(count: int) -> None:
     rows = [{"key": str(number)} for number in range(count)]
     records: Any = SimpleNamespace(manifest={"statistics": {"skipped": rows}})
-    [made] = sections._left_out(records)
-    assert (made["count"], made["rows"], made["more"]) == (count, rows[: sections.LISTED], count - sections.LISTED)
+    [made] = data._left_out(records)
+    assert (made["count"], made["rows"], made["more"]) == (count, rows[: data.LISTED], count - data.LISTED)

@@ -21,7 +21,8 @@ from tasks.config.fine_tune import ChampionInit
 from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
 from tasks.runs.home import Home
-from tasks.view import curves, evaluation, judgement, results, sections
+from tasks.view import curves, evaluation, judgement, results
+from tasks.view import sections as data
 from tasks.view.comparison import Comparison, _environment
 from tasks.view.facts import Facts
 from tests.support.stand_ins import contributions
@@ -29,7 +30,7 @@ from tests.support.stand_ins import contributions
 
 def test_classes_are_counted_in_every_split_and_shown_by_the_most_of_their_split() -> None:
     columns = [{"classes": {"a": 40, "b": 10}}, {"classes": {"b": 6, "c": 3}}, {}]
-    made = sections._balance(columns)
+    made = data._balance(columns)
     rows = {row["class"]: row["counts"] for row in made["rows"]}
     assert rows == {
         "a": [(40, 100.0), (0, 0.0), (0, 0.0)],
@@ -40,30 +41,24 @@ def test_classes_are_counted_in_every_split_and_shown_by_the_most_of_their_split
 
 
 def test_of_many_classes_the_most_frequent_of_all_splits_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "CLASSES", 2)
-    made = sections._balance([{"classes": {"a": 3, "b": 4, "c": 5}}, {"classes": {"a": 9, "b": 1, "c": 1}}])
+    monkeypatch.setattr(data, "CLASSES", 2)
+    made = data._balance([{"classes": {"a": 3, "b": 4, "c": 5}}, {"classes": {"a": 9, "b": 1, "c": 1}}])
     assert [row["class"] for row in made["rows"]] == ["a", "c"] and made["left_out"] == 1
 
 
 def test_examples_that_are_left_out_are_listed_by_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "LISTED", 2)
+    monkeypatch.setattr(data, "LISTED", 2)
     rows = [{"key": str(number)} for number in range(5)]
     records: Any = SimpleNamespace(manifest={"statistics": {"skipped": rows[:1], "quarantined": rows}})
     made = [
-        (each["what"].split()[0], each["count"], len(each["rows"]), each["more"])
-        for each in sections._left_out(records)
+        (each["what"].split()[0], each["count"], len(each["rows"]), each["more"]) for each in data._left_out(records)
     ]
     assert made == [("skipped", 1, 1, 0), ("quarantined", 5, 2, 3)]
 
 
 def test_missing_values_are_a_share_of_all_rows() -> None:
-    assert sections._missing({"missing": 5, "count": 15, "mean": 1.0}) == "25.0%", (
-        "of numbers those that are there count"
-    )
-    assert (
-        sections._missing({"missing": 5, "count": 20}) == "25.0%"
-        and sections._missing({"missing": 0, "count": 9}) == ""
-    )
+    assert data._missing({"missing": 5, "count": 15, "mean": 1.0}) == "25.0%", "of numbers those that are there count"
+    assert data._missing({"missing": 5, "count": 20}) == "25.0%" and data._missing({"missing": 0, "count": 9}) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +70,7 @@ def test_near_duplicates_are_harmful_where_they_stay_in_several_splits(
 ) -> None:
     near = {"handling": handling, "across_splits": across}
     records: Any = SimpleNamespace(manifest={"statistics": {"near_duplicates": near}})
-    found = sections._near(records)
+    found = data._near(records)
     assert found is not None and bool(found["harmful"]) is harmful and found["fate"]
 
 

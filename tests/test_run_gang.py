@@ -40,7 +40,7 @@ from tasks.processes.workbench import Limits, Request, Work, secrets_of
 from tasks.runner import hosts
 from tasks.runner.showing import Presence
 from tasks.runner.signals import Signals
-from tasks.training import work as training
+from tasks.training.fit import fit
 from tests.support.stacks import free_ports
 
 CHIEF, WORKER = (SimpleNamespace(name=name, serves=False, replaced=False) for name in ("chief", "worker"))
@@ -714,9 +714,7 @@ def test_a_message_may_be_as_long_as_it_is_allowed_to_be(
 
 def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
     """All but those of the chief: its staging, its journal, its threads, and what its layout is."""
-    sent = Request(
-        Work(training.fit, (1, "a")), None, Path("j"), 8, {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k"
-    )
+    sent = Request(Work(fit, (1, "a")), None, Path("j"), 8, {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k")
     made = request_from_json(
         json.loads(json.dumps(wire.request_to_json(sent))), hosts.table(), 3, lambda reference: None
     )
@@ -802,7 +800,7 @@ class Host:
 
     def call(self, *arguments: Any) -> Served:
         before = len(self.started)
-        self.chief.call(Request(Work(training.fit, arguments), None, None, 8, {}, "worker", 1, ("chief", "w")))
+        self.chief.call(Request(Work(fit, arguments), None, None, 8, {}, "worker", 1, ("chief", "w")))
         until(lambda: len(self.started) > before and bool(self.started[-1].requests))
         return self.started[-1]
 
@@ -893,7 +891,7 @@ def test_a_lost_process_and_a_lost_chief_are_noticed_by_the_other(host: Host) ->
 
 def test_an_artifact_that_the_other_host_lacks_is_the_error_of_the_call(host: Host) -> None:
     artifact = Snapshot("d" * 64, Path("/store/snapshot/d"), "digits")
-    host.chief.call(Request(Work(training.fit, (artifact,)), None, None, 8, {}))
+    host.chief.call(Request(Work(fit, (artifact,)), None, None, 8, {}))
     kind, error = host.chief.recv()
     assert (kind, error.field, error.saw) == ("error", "d" * 64, "not here") and not host.started
     host.chief._channel.send("end", 0, None)

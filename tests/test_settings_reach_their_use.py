@@ -718,7 +718,7 @@ def test_a_method_that_trains_is_started_again_as_often_as_the_training(monkeypa
     model: Any = SimpleNamespace(digest="m")
     examples: Any = SimpleNamespace(digest="s", manifest={"features": {}})
     with stages(monkeypatch, of_methods) as calls:
-        of_methods.changed(method, model, examples, "prune", config.train, 5)
+        of_methods.change_model(method, model, examples, "prune", config.train, 5)
     given, last = calls[1]
     assert len(calls) == 3 and last["restarts"] == 9 and last["roles"] == config.train.roles
     own = retrained.given[2]

@@ -33,7 +33,6 @@ from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import resolve_run
 from tasks.training import choosing
-from tasks.training import work as training
 from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit
@@ -279,7 +278,7 @@ def test_two_workers_train_under_a_name_as_one(
     config = config.model_copy(update={"strategy": MultiWorker(workers=2)})
     with Crew(tmp_path, 1).gang("train", config.roles) as gang:
         limits, nothing = Limits("resources.timeout", 120), lambda *_: None
-        work = Work(training.fit, ("seed_1", tiny, model, config, 5, None, None, None, None))
+        work = Work(fit, (tiny, model, config, 5, None, None, None, None, "seed_1"))
         gang.call(work, two.staging, path, limits=limits, on_report=nothing)
     assert distance(one, two) < 3e-7
     assert {name.split("/")[0] for point in read(path) for name in point.metrics} == {"seed_1"}

@@ -118,13 +118,13 @@ def _trained(home: Home, precision: Precision) -> Trained:
     from tasks.processes.gang import Crew
     from tasks.processes.threads import available_threads
     from tasks.processes.workbench import Limits, work
-    from tasks.training.work import train_small_network
+    from tasks.training import ceilings
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, available_threads()).gang("doctor") as gang:
             return gang.call(
-                work(train_small_network, precision),
+                work(ceilings.train, precision),
                 None,
                 Path(temporary) / "doctor.jsonl",
                 limits=Limits("--accelerator", 600),
@@ -150,15 +150,14 @@ def _measured(
     from tasks.processes.gang import Crew
     from tasks.processes.threads import threads_of
     from tasks.processes.workbench import Limits, work
-    from tasks.training.ceilings import slowest
-    from tasks.training.work import measure_ceilings
+    from tasks.training.ceilings import measure, slowest
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
         with Crew(logs, threads_of(config.resources)).gang("doctor") as gang:
             ceilings = gang.call(
                 work(
-                    measure_ceilings,
+                    measure,
                     config.source,
                     config.snapshot,
                     config.model,

@@ -17,7 +17,6 @@ from tasks.errors import Failed
 from tasks.models.architecture import stored_model
 from tasks.models.features import Arrays
 from tasks.models.keras_file import architecture, load, save
-from tasks.models.layers import count_weights
 from tasks.models.usage import Usage
 
 if TYPE_CHECKING:
@@ -113,6 +112,7 @@ def with_weights(network: keras.Model, weights: Arrays) -> keras.Model:
 def saved(bench: Workbench, before: Model, network: keras.Model, config: Any, seed: int | None = None) -> Outcome:
     """Write the files of a model, with features, loss and counts of the one before, and with its seed or another."""
     from tasks.compression.keras_layers import kernels
+    from tasks.models.layers import count_weights
 
     plan = architecture(before.path)
     seed = plan["seed"] if seed is None else seed

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
     from tasks.compression.config import CompressConfig
     from tasks.compression.forms import Form
-    from tasks.compression.methods.method import ModelMethod
-    from tasks.config.train import TrainConfig
     from tasks.evaluation.config import EvaluateConfig
     from tasks.processes.workbench import Workbench
 
@@ -34,42 +32,6 @@ def write_variant(
     from tasks.compression import variants
 
     return variants.build(bench, form, model, examples, records, report, parent, reference, config, evaluate)
-
-
-def change_model(bench: Workbench, method: ModelMethod, model: Model) -> Outcome:
-    """Change a model by a method that does not train (`changed.build`)."""
-    from tasks.compression import changed
-
-    return changed.build(bench, method, model)
-
-
-def prepare(bench: Workbench, method: ModelMethod, model: Model, seed: int) -> Outcome:
-    """Prepare a model for the training of a method (`changed.prepare`)."""
-    from tasks.compression import changed
-
-    return changed.prepare(bench, method, model, seed)
-
-
-def train(
-    bench: Workbench,
-    name: str,
-    examples: Snapshot,
-    prepared: Model,
-    teacher: Model | None,
-    config: TrainConfig,
-    seed: int,
-) -> Outcome | None:
-    """Train a prepared model (`changed.train`)."""
-    from tasks.compression import changed
-
-    return changed.train(bench, name, examples, prepared, teacher, config, seed)
-
-
-def finish(bench: Workbench, method: ModelMethod, trained: Model) -> Outcome:
-    """Make the model of a method from the one that it has trained (`changed.finish`)."""
-    from tasks.compression import changed
-
-    return changed.finish(bench, method, trained)
 
 
 def loss_on_validation(

@@ -15,6 +15,8 @@ from tasks.config.roles import CHIEF, WORKER, Role
 class Strategy(Kind):
     """The distribution of a step over devices."""
 
+    asynchronous: ClassVar[bool] = False
+    """Whether workers update parameters that servers hold, each when it is ready."""
     exact: ClassVar[bool] = True
     """Whether the result depends on the config and the examples alone; then a strategy is not part of the digest."""
     compiled: ClassVar[bool] = True
@@ -177,6 +179,7 @@ class ParameterServer(Strategy):
     """Asynchronous: servers hold the parameters, each worker computes whole steps
     (tf.distribute.ParameterServerStrategy). Resumable, not exact: the result depends on the order of the updates."""
 
+    asynchronous: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     watched: ClassVar[bool] = False
     compiled: ClassVar[bool] = False

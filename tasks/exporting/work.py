@@ -32,13 +32,6 @@ def export(
     return exports.build(bench, model, examples, records, list(variants), config, report, changed)
 
 
-def measure_latency(bench: Workbench, variants: Sequence[Variant], examples: Snapshot) -> dict[str, Any]:
-    """Measure latency, memory and energy of variants side by side (`latency.measure`)."""
-    from tasks.exporting import latency
-
-    return latency.measure(bench, list(variants), examples)
-
-
 def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
     """Score an export on a split of records (`score.score`)."""
     from tasks.exporting import score as scoring

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact, Model
-from tasks.compression import work as compression
+from tasks.compression import changed
 from tasks.config.base import Section, identity, subclasses
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
@@ -23,6 +23,7 @@ from tasks.store import store
 from tasks.store.store import Store
 from tasks.training import MODEL_VERSION, libraries_of
 from tasks.training import work as training
+from tasks.training.fit import fit
 from tasks.training.starting import loss_files
 
 
@@ -49,7 +50,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 
 def table() -> Table:
     """Return the work that several hosts do together, and the sections of its arguments."""
-    return Table((training.fit, training.test_strategy, compression.train), subclasses(Section))
+    return Table((fit, training.test_strategy, changed.train), subclasses(Section))
 
 
 def expectations(config: Config) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Model, Snapshot
-from tasks.compression import work as compression
+from tasks.compression import changed
 from tasks.compression.methods.method import FineTune, ModelMethod
 from tasks.config.fine_tune import ModelInit
 from tasks.config.train import TrainConfig
@@ -96,7 +96,9 @@ def read_verdicts(path: Path) -> dict[str, Any]:
         return {}
 
 
-def changed(method: ModelMethod, before: Model, examples: Snapshot, name: str, train: TrainConfig, seed: int) -> Model:
+def change_model(
+    method: ModelMethod, before: Model, examples: Snapshot, name: str, train: TrainConfig, seed: int
+) -> Model:
     """Return the model that a method makes of another one; `name` is that of the methods up to this one."""
     if method.training is not None:
         before = trained(method, method.training, before, examples, name, train, seed)
@@ -104,7 +106,7 @@ def changed(method: ModelMethod, before: Model, examples: Snapshot, name: str, t
         "compress",
         Model,
         identities.changed(before, examples, method),
-        work(compression.change_model if method.training is None else compression.finish, method, before),
+        work(changed.build if method.training is None else changed.finish, method, before),
         name=f"{name}-model",
     )
 
@@ -117,7 +119,7 @@ def trained(
         "compress",
         Model,
         identities.prepared(before, examples, method, seed),
-        work(compression.prepare, method, before, seed),
+        work(changed.prepare, method, before, seed),
         name=f"{name}-prepared",
     )
     teacher = None if method.teacher_model is None else before
@@ -130,7 +132,7 @@ def trained(
         "compress",
         Model,
         identities.retrained(prepared, examples, config, seed, teacher),
-        work(compression.train, name, examples, prepared, teacher, config, seed),
+        work(changed.train, name, examples, prepared, teacher, config, seed),
         name=f"{name}-trained",
         prepare=lambda: check_strategy(config),
         keep=(LEDGER, f"ledger-{name}.jsonl"),

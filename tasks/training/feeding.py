@@ -34,7 +34,7 @@ class Feed:
         Raises:
             Refused: an augmentation does not fit the inputs.
         """
-        self.plan = plan
+        self._plan = plan
         self._reader = snapshot.reader(
             "train",
             plan.batch_size,
@@ -104,8 +104,8 @@ class Feed:
 
     def _fill(self, step: int, target_queue: queue.Queue[Arrays | BaseException], stopped: threading.Event) -> None:
         try:
-            while step < self.plan.steps and not stopped.is_set():
-                until = self.plan.next_stop(step)
+            while step < self._plan.steps and not stopped.is_set():
+                until = self._plan.next_stop(step)
                 target_queue.put(self._read(step, until))
                 step = until
         except BaseException as error:

@@ -26,6 +26,7 @@ from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import Step, trimmed
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.weights import Weights
 from tasks.training.feeding import Feed
 from tasks.training.plan import make_plan
 from tests.benchmarks.pairs import Way, compare
@@ -57,7 +58,14 @@ def main() -> None:
                 objective,
                 padded=trimmed(order, snapshot.features),
             )
-            engine = TensorFlowEngine(step, OneDeviceStrategy(), Feed(snapshot, plan, 1))
+            engine = TensorFlowEngine(
+                step,
+                OneDeviceStrategy(),
+                plan,
+                Feed(snapshot, plan, 1),
+                Weights(model.variables, [], step.optimizer),
+                None,
+            )
             engine.seek(0)
             rows, _ = snapshot.reader("train", BATCH, seed=1, order=order).rows(0, STEPS)
             share = 1 - lengths[rows].sum() / (lengths[rows].max(axis=1) * BATCH).sum()

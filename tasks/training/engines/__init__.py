@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,12 +22,6 @@ Arrays = dict[str, NDArray[Any]]
 
 Keep = Callable[[NDArray[np.float32], int], Arrays]
 """Reduces outputs for the rows from a number on to small arrays by name, first axis the row."""
-
-ENGINES = {
-    **dict.fromkeys(("one_device", "mirrored", "multi_worker", "horovod", "tpu", "pipeline"), "tensorflow"),
-    "parameter_server": "parameter_server",
-}
-"""The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 
 class OutOfMemory(Exception):
@@ -160,20 +153,24 @@ def build(
     config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> Engine:
     """Create the engine of a config, with a model initialised by the seed."""
-    engine: Engine = _module(config).build(config, model, snapshot, plan, seed, cluster)
-    return engine
+    if config.strategy.asynchronous:
+        from tasks.training.engines.parameter_server import engine as parameter_servers
+
+        return parameter_servers.build(config, model, snapshot, plan, seed, cluster)
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.build(config, model, snapshot, plan, seed, cluster)
 
 
 def scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
     """Create what scores weights of a training in another process, as the engine's `score` does."""
-    made: Scorer = _module(config).scorer(config, model, snapshot, seed)
-    return made
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.scorer(config, model, snapshot, seed)
 
 
 def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
     """Work for the chief until this process is killed, as a process whose role serves; raises `Stopped`."""
-    _module(config).serve(config, cluster, stopping)
+    from tasks.training.engines.parameter_server import engine
 
-
-def _module(config: TrainConfig) -> Any:
-    return importlib.import_module(f"{__name__}.{ENGINES[config.strategy.kind]}")
+    engine.serve(config, cluster, stopping)

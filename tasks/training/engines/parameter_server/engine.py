@@ -128,13 +128,15 @@ class ServedStep(Step):
 class ParameterServerEngine:
     """Implements `tasks.training.engines.Engine` for the chief of an asynchronous training."""
 
-    def __init__(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, feed: Feed) -> None:
+    def __init__(
+        self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, plan: Plan, feed: Feed
+    ) -> None:
         assert step.shards is not None
         self.group: Group = Alone()
         self.activations, self.divisible = 0, False
         self.layout: dict[str, Any] = hardware.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
-        self.feed, self.position = feed, 0
+        self.plan, self.feed, self.position = plan, feed, 0
         self.loss, self.scales_loss = step.objective.loss, step.scales_loss
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._shards, self._slots = step.shards, Slots(step.optimizer, step.shards)
@@ -205,7 +207,7 @@ class ParameterServerEngine:
         started, waited = time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
-        rates = self.feed.plan.rates(self.position, self.position + n)
+        rates = self.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
         with lost_processes():
             scheduled = [
@@ -318,4 +320,4 @@ def build(
             optimizer = make_optimizer(config.optimizer, shards.flat, config.precision, paths=shards.paths)
         settings = (model, optimizer, objective, config.clip_norm, config.accumulate)
         step = ServedStep(*settings, padded=trimmed(config.order, snapshot.features), shards=shards)
-        return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed, augment=config.augment))
+        return ParameterServerEngine(step, strategy, plan, Feed(snapshot, plan, seed, augment=config.augment))

@@ -80,8 +80,11 @@ POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_
 class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
-    def __init__(self, step: Step, strategy: Strategy, feed: Feed, weights: Weights, watched: Watched | None) -> None:
-        self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
+    def __init__(
+        self, step: Step, strategy: Strategy, plan: Plan, feed: Feed, weights: Weights, watched: Watched | None
+    ) -> None:
+        self.model, self.optimizer, self.plan, self.feed = step.model, step.optimizer, plan, feed
+        self._strategy = strategy
         self.loss, self.scales_loss = step.objective.loss, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
         self._watched = watched
@@ -89,7 +92,7 @@ class TensorFlowEngine:
         self.on_host = not tf.config.list_physical_devices("GPU")
         self.activations = activations(getattr(step.model, "outputs", ())) if self.on_host else 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank
-        batch = feed.plan.batch_size // strategy.group.cluster.size
+        batch = plan.batch_size // strategy.group.cluster.size
         specs = {name: tf.TensorSpec((batch, *shape), dtype) for name, (shape, dtype) in feed.layout.items()}
         self._specs = {**specs, "weight": tf.TensorSpec((batch,), tf.float32)}
         self._step, self._run = step, strategy.prepare(step, self._specs)
@@ -111,7 +114,7 @@ class TensorFlowEngine:
         started, waited = time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
-        rates = self.feed.plan.rates(self.position, self.position + n)
+        rates = self.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
         figures: dict[str, float] = {}
         with out_of_memory():
@@ -269,7 +272,7 @@ def build(
             step = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
         watched = Watched(step.variables, config.log_every) if config.strategy.watched else None
-        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer), watched)
+        return TensorFlowEngine(step, strategy, plan, feed, Weights(plain, adapted, optimizer), watched)
 
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:
