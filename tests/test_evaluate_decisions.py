@@ -20,8 +20,7 @@ from tasks.evaluation.binary import Binary, choose, measured
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.tasks.classification import Predictions
-from tasks.exporting.prediction import predictions
-from tasks.exporting.readme_parts import ANSWERS, decision_fields
+from tasks.exporting.prediction import ANSWERS, decision_fields, predictions
 from tasks.exporting.score import RawSplit
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import keras
 import numpy as np
 import pytest
 
+from tasks.exporting import prediction
 from tasks.exporting.predict import CAPACITY, Cached, capacity_for
-from tasks.exporting.prediction import class_of, labels_of
+from tasks.exporting.prediction import Classification, Multilabel
 from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.decoding import LOGITS, POSITION
 from tasks.models.features import TOKENS
@@ -20,22 +22,48 @@ from tasks.models.layers import initialise
 def test_labels_are_probabilities_at_the_fitted_temperature() -> None:
     outputs, plain = np.array([2.0, -1.0]), {"targets": ["a", "b"]}
     at = {**plain, "temperature": 4.0, "thresholds": {"a": 0.6, "b": 0.5}}
-    assert list(labels_of(outputs, plain)["labels"].values()) == pytest.approx(1 / (1 + np.exp(-outputs)))
-    answer = labels_of(outputs, at)
+    assert list(Multilabel.row(outputs, plain)["labels"].values()) == pytest.approx(1 / (1 + np.exp(-outputs)))
+    answer = Multilabel.row(outputs, at)
     assert list(answer["labels"].values()) == pytest.approx(1 / (1 + np.exp(-outputs / 4)))
     assert answer["predicted"] == ["a"]  # 0.62, and 0.88 without the temperature
-    assert labels_of(outputs, {**at, "thresholds": {"a": 0.63, "b": 0.5}})["predicted"] == []
+    assert Multilabel.row(outputs, {**at, "thresholds": {"a": 0.63, "b": 0.5}})["predicted"] == []
 
 
 def test_a_class_is_the_most_probable_one_unless_a_threshold_says_otherwise() -> None:
     transform: dict[str, Any] = {"classes": ["no", "yes"], "temperature": 2.0}
     outputs = np.array([1.0, 0.0])
     yes = 1 / (1 + np.exp(0.5))  # 0.378
-    assert class_of(outputs, transform)["class"] == "no"
-    assert class_of(outputs, {**transform, "thresholds": {"yes": 0.37}})["class"] == "yes"
-    chosen = class_of(outputs, {**transform, "thresholds": {"yes": 0.38}})
+    assert Classification.row(outputs, transform)["class"] == "no"
+    assert Classification.row(outputs, {**transform, "thresholds": {"yes": 0.37}})["class"] == "yes"
+    chosen = Classification.row(outputs, {**transform, "thresholds": {"yes": 0.38}})
     assert chosen["class"] == "no" and chosen["confidence"] == pytest.approx(1 - yes)
-    assert class_of(outputs, {**transform, "thresholds": {"no": 0.63}})["class"] == "yes"
+    assert Classification.row(outputs, {**transform, "thresholds": {"no": 0.63}})["class"] == "yes"
+
+
+COUNTING = '''
+class Counting(Answer):
+    """The rate of a count."""
+
+    task = "counting"
+    about = "How many are expected."
+    code = ""
+
+    @staticmethod
+    def row(outputs, transform):
+        """Return the expected number."""
+        return {"expected": float(np.exp(outputs[0]))}
+
+
+ANSWERS: '''
+
+
+def test_another_task_is_answered_by_one_class_also_where_millrace_is_not_installed(tmp_path: Path) -> None:
+    source = Path(prediction.__file__).read_text()
+    assert source.count("\nANSWERS: ") == 1 and "\nimport tasks" not in source and "\nfrom tasks" not in source
+    (tmp_path / "stored.py").write_text(source.replace("\nANSWERS: ", COUNTING))
+    stored = runpy.run_path(str(tmp_path / "stored.py"))
+    answers = stored["predictions"](np.zeros((2, 1)), {"task": "counting"}, {})
+    assert answers == [{"expected": 1.0}] * 2 and list(stored["ANSWERS"])[-1] == "counting"
 
 
 @pytest.mark.parametrize(("length", "capacity"), [(1, 64), (64, 64), (65, 128), (128, 128), (129, 256)])

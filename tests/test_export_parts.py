@@ -24,7 +24,7 @@ from tasks.exporting.formats import safetensors, saved_model
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.latency import Energy
 from tasks.exporting.predict import Cached
-from tasks.exporting.prediction import class_of, predictions
+from tasks.exporting.prediction import Classification, predictions
 from tasks.exporting.preprocess import arguments_of, read_transform
 from tasks.exporting.raw_rows import Answers, is_table, rows_of
 from tasks.exporting.verify import compared, decisions, decoded, own_outputs, shapes, shortened, unequal
@@ -383,7 +383,7 @@ def test_a_cache_is_of_the_tokens_that_it_was_made_of() -> None:
 
 def test_the_top_classes_are_the_most_probable_and_tags_are_those_of_words() -> None:
     transform = {"classes": ["a", "b", "c", "d"], "task": "classification"}
-    top = class_of(np.array([0.0, 3.0, 1.0, 3.0]), transform)["top"]
+    top = Classification.row(np.array([0.0, 3.0, 1.0, 3.0]), transform)["top"]
     assert [each["class"] for each in top] == ["b", "d", "c"] and sum(each["confidence"] for each in top) < 1
     logits = np.zeros((2, 3, 4))
     logits[0, 0, 2] = logits[0, 1, 1] = logits[1, 0, 3] = 1.0
@@ -396,7 +396,7 @@ def test_the_top_classes_are_the_most_probable_and_tags_are_those_of_words() -> 
 @pytest.mark.parametrize(("threshold", "first"), [(0.5, "no"), (0.49, "yes"), (0.51, "no")])
 def test_a_probability_is_predicted_above_its_threshold_and_not_at_it(threshold: float, first: str) -> None:
     transform = {"classes": ["no", "yes"], "thresholds": {"yes": threshold}, "temperature": 3.0}
-    made = class_of(np.array([2.0, 2.0]), transform)
+    made = Classification.row(np.array([2.0, 2.0]), transform)
     assert made["class"] == first == made["top"][0]["class"] and made["confidence"] == 0.5
     labels = {"targets": ["a", "b"], "task": "multilabel", "thresholds": {"a": threshold, "b": 0.5}}
     [row] = predictions(np.array([[0.0, 0.1]]), labels, {})

@@ -20,8 +20,7 @@ from tasks.exporting import fresh_process as fresh
 from tasks.exporting.checks import BITS
 from tasks.exporting.formats.litert import LiteRT
 from tasks.exporting.predict import CAPACITY, Cached, capacity_for, padded
-from tasks.exporting.prediction import class_of, labels_of, predictions
-from tasks.exporting.readme_parts import decision_fields
+from tasks.exporting.prediction import Classification, Multilabel, Tagging, decision_fields, predictions
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS
 from tasks.models.forward import Batch
@@ -43,10 +42,10 @@ class Asked(list[Any]):
 def test_a_class_is_chosen_by_its_own_threshold_and_a_temperature() -> None:
     logits = np.array([1.0, 2.0])
     for positive, threshold, chosen in (("b", 0.8, "a"), ("b", 0.7, "b"), ("a", 0.2, "a"), ("a", 0.3, "b")):
-        made = class_of(logits, {"classes": ["a", "b"], "thresholds": {positive: threshold}})
+        made = Classification.row(logits, {"classes": ["a", "b"], "thresholds": {positive: threshold}})
         assert made["class"] == chosen == made["top"][0]["class"] and len(made["top"]) == 2
         assert made["confidence"] == pytest.approx(1 / (1 + np.exp(-1 if chosen == "b" else 1)))
-    cooled = class_of(logits, {"classes": ["a", "b"], "temperature": 4.0})
+    cooled = Classification.row(logits, {"classes": ["a", "b"], "temperature": 4.0})
     assert cooled["confidence"] == pytest.approx(1 / (1 + np.exp(-0.25)))
 
 
@@ -56,7 +55,7 @@ def test_each_label_has_its_own_threshold_and_number() -> None:
     first, second = predictions(logits, transform, {})
     assert (first["predicted"], second["predicted"]) == (["z"], ["x", "y"])
     assert list(first["labels"].values()) == pytest.approx((1 / (1 + np.exp(-logits[0]))).tolist())
-    halved = labels_of(logits[1], {**transform, "temperature": 2.0})
+    halved = Multilabel.row(logits[1], {**transform, "temperature": 2.0})
     assert halved["labels"]["x"] == pytest.approx(1 / (1 + np.exp(-1.5))) and halved["predicted"] == ["y", "z"]
     ranked = predictions(logits, {**transform, "task": "ranking"}, {})
     assert "predicted" not in ranked[0]
@@ -373,13 +372,13 @@ def test_rows_of_every_batch_are_numbered_on_and_one_that_does_not_fit_is_alone(
 def test_entities_have_the_words_that_they_are_made_of_and_what_is_cut_is_counted() -> None:
     transform = {"classes": ["O", "B-LOC", "I-LOC", "B-PER"], "columns": [{"name": "text", "kind": "words"}]}
     row = {"text": ["ada", "saw", "new", "york", "today", "again"]}
-    made = predict._of_words({"tags": ["B-PER", "O", "B-LOC", "I-LOC"]}, row, transform)
+    made = Tagging.complete({"tags": ["B-PER", "O", "B-LOC", "I-LOC"]}, row, transform)
     assert made["entities"] == [
         {"type": "PER", "words": ["ada"], "start": 0, "stop": 1},
         {"type": "LOC", "words": ["new", "york"], "start": 2, "stop": 4},
     ]
-    assert made["cut"] == 2 and "cut" not in predict._of_words({"tags": ["O"] * 6}, row, transform)
-    plain = predict._of_words({"tags": ["a"]}, {"text": ["x"]}, {**transform, "classes": ["a", "b"]})
+    assert made["cut"] == 2 and "cut" not in Tagging.complete({"tags": ["O"] * 6}, row, transform)
+    plain = Tagging.complete({"tags": ["a"]}, {"text": ["x"]}, {**transform, "classes": ["a", "b"]})
     assert "entities" not in plain
 
 

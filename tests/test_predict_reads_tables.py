@@ -22,7 +22,7 @@ from tasks.errors import Failed
 from tasks.exporting import raw_rows
 from tasks.exporting.preprocess import read_transform
 from tasks.exporting.raw_rows import rows_of
-from tasks.exporting.readme_parts import RAW_INPUTS
+from tasks.exporting.readme import RAW_INPUTS
 from tasks.exporting.score import _preprocessed
 from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable

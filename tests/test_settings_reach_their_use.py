@@ -350,7 +350,7 @@ def test_every_interval_of_a_report_is_over_its_units(monkeypatch: pytest.Monkey
     assert [given[3] for given, _ in found] == ["units", "units"] and change.given[3] == "units"
 
     thresholds = Calls(({}, {}))
-    monkeypatch.setattr(decisions.thresholds, "measured", thresholds)
+    monkeypatch.setattr(decisions.binary, "measured", thresholds)
     decisions.measured(judge, "predictions", decisions.Decision(None, {"b": 0.5}), EVALUATE)  # type: ignore[dict-item]
     assert judge.binary.given == ("predictions",) and thresholds.given[2] == "units"
 

@@ -26,7 +26,7 @@ from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, readme
 from tasks.exporting.config import ExportConfig
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import DECISION, TASK, golden_columns, in_graph, read_transform, usual_task
-from tasks.exporting.readme_parts import LIBRARIES
+from tasks.exporting.readme import LIBRARIES
 from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets

@@ -13,24 +13,15 @@ import numpy as np
 
 from tasks.errors import Failed
 from tasks.evaluation.tasks.language_model import METRICS, sample
-from tasks.evaluation.tasks.tagging import scheme_of
 from tasks.exporting import float_model
-from tasks.exporting.prediction import predictions
+from tasks.exporting.prediction import ANSWERS, CONTINUATION, TEMPERATURE, predictions
 from tasks.exporting.preprocess import codec, read_transform
 from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
-from tasks.exporting.readme_parts import CONTINUATION, TEMPERATURE
 from tasks.exporting.score import TextSplit, predictions_of_texts
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS, Arrays
 from tasks.models.forward import Call
 from tasks.reader import Reader, Unusable
-
-FIELDS = {
-    "classification": ("class", "confidence"),
-    "tagging": ("tags",),
-    "language_model": ("bytes", "bits_per_byte", "continuation"),
-}
-"""The fields of an answer that are written to a file, by task; others have a column for each target."""
 
 
 def predict(export: Path, inputs: list[str], output: Path | None = None) -> list[dict[str, Any]]:
@@ -106,27 +97,9 @@ def _rows(
             return
         yield rows[0], {"error": _unfit(reason).as_json()}
         return
-    more = OF_WORDS.get(transform["task"], lambda answer, row, transform: answer)
+    complete = ANSWERS[transform["task"]].complete
     for row, answer in zip(rows, predictions(outputs, transform, inputs), strict=True):
-        yield row, more(answer, row, transform)
-
-
-def _of_words(answer: dict[str, Any], row: Row, transform: dict[str, Any]) -> dict[str, Any]:
-    """Return tags with the entities that they make of the words, and the number of words that are cut."""
-    words = next(row[column["name"]] or [] for column in transform["columns"] if column["kind"] == "words")
-    if (scheme := scheme_of(transform["classes"])) is not None:
-        numbers = [transform["classes"].index(tag) for tag in answer["tags"]]
-        found = scheme.entities(np.array([numbers], np.int64))
-        answer["entities"] = [
-            {"type": scheme.types[kind], "words": list(words[start:stop]), "start": start, "stop": stop}
-            for start, stop, kind in zip(found.start.tolist(), found.stop.tolist(), found.type.tolist(), strict=True)
-        ]
-    cut = len(words) - len(answer["tags"])
-    return answer | ({"cut": cut} if cut else {})
-
-
-OF_WORDS = {"tagging": _of_words}
-"""What the words of a row add to an answer, by task."""
+        yield row, complete(answer, row, transform)
 
 
 def _unfit(reason: ValueError) -> Failed:
@@ -139,8 +112,8 @@ def _unfit(reason: ValueError) -> Failed:
 def _columns(answer: dict[str, Any], transform: dict[str, Any]) -> Row:
     """Return an answer as columns of a row, the same ones for every answer of a task."""
     row: Row = {"input": answer["input"]}
-    if transform["task"] in FIELDS:
-        row |= {name: answer.get(name, "") for name in FIELDS[transform["task"]]}
+    if fields := ANSWERS[transform["task"]].fields:
+        row |= {name: answer.get(name, "") for name in fields}
     else:
         values = answer.get("labels") or answer.get("values") or {}
         row |= {f"predicted {name}": values.get(name, "") for name in transform["targets"]}

@@ -30,7 +30,7 @@ from tasks.artifacts import Export
 from tasks.errors import Damaged, Failed, Lost
 from tasks.exporting import prediction
 from tasks.exporting.preprocess import read_transform
-from tasks.exporting.readme_parts import RAW_INPUTS
+from tasks.exporting.readme import RAW_INPUTS
 from tasks.runs.audit import Audit, Entry
 from tasks.store.files import pretty
 from tasks.store.store import Store
