@@ -14,62 +14,10 @@ import pytest
 from tasks.compression.config import names, settings_needed
 from tasks.compression.methods.method import FileMethod, Method, ModelMethod
 from tests.support.digits import Digits
+from tests.support.documents import added
 from tests.support.homes import ROOT
 
-TOYS = '''
-"""Two methods of a test."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
-
-from pydantic import Field
-
-from tasks.compression.methods.method import FileMethod, ModelMethod
-
-if TYPE_CHECKING:
-    import keras
-
-    from tasks.compression.inputs import MethodInputs
-
-
-class Shrink(ModelMethod):
-    """All weights become nearer to 0."""
-
-    version: ClassVar[int] = 7
-    libraries: ClassVar[tuple[str, ...]] = ("pillow",)
-
-    kind: Literal["shrink"] = "shrink"
-    """The method."""
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """What is left of a weight."""
-
-    @property
-    def label(self) -> str:
-        return f"shrink_{round(100 * self.factor)}"
-
-    @classmethod
-    def tried(cls, limit: float | None) -> dict[str, Self]:
-        return {"shrink_90": cls(kind="shrink", factor=0.9)}
-
-    def change(self, model: keras.Model) -> None:
-        from tasks.compression.keras_layers import kernels
-
-        for kernel in kernels(model):
-            kernel.assign(kernel * self.factor)
-
-
-class Copied(FileMethod):
-    """The file as it is."""
-
-    version: ClassVar[int] = 3
-
-    kind: Literal["copied"] = "copied"
-    """The method."""
-
-    def write(self, inputs: MethodInputs) -> bytes:
-        return inputs.litert.read_bytes()
-'''
+TOYS = added("tasks/compression/methods/toys.py")
 
 SCRIPT = """
 import json, pickle, sys

@@ -30,6 +30,7 @@ from tasks.exporting.raw_rows import Answers, is_table, rows_of
 from tasks.exporting.verify import compared, decisions, decoded, own_outputs, shapes, shortened, unequal
 from tasks.models.decoding import DECODE, LOGITS, PREFILL
 from tasks.models.features import TOKENS
+from tests.support.documents import added
 from tests.support.homes import ROOT
 
 
@@ -513,42 +514,7 @@ def test_an_export_says_its_task_and_what_was_fitted(tmp_path: Path) -> None:
         read_transform(tmp_path)
 
 
-TOY = '''
-"""A format of a test: a function of the inputs' sums, as text."""
-
-from __future__ import annotations
-
-from .format import Format
-
-
-class Toy(Format):
-    kind = "toy"
-    about = "text"
-    file = "model.txt"
-    extra = "toys"
-    libraries = ("numpy",)
-    packages = ("numpy",)
-    runtimes = ("json",)
-    code = "predict = None"
-
-    @staticmethod
-    def write(model, preprocess, parent, target, functions=()):
-        target.write_text(str(model))
-
-    @staticmethod
-    def check(path):
-        float(path.read_text())
-
-    def __init__(self, path, threads):
-        self.factor = float(path.read_text())
-
-    @property
-    def interface(self):
-        return {"signatures": ["call"]}
-
-    def __call__(self, batch):
-        return self.factor * batch["x"]
-'''
+TOY = added("tasks/exporting/formats/toy.py")
 
 WITH_TOY = """
 import json, sys

@@ -24,59 +24,10 @@ from tasks.records.column_types.texts import Text
 from tasks.records.near import compared
 from tasks.records.near.measures import MEASURES, Measure
 from tasks.sources.features import Feature
+from tests.support.documents import added
 from tests.support.homes import ROOT
 
-INVERT = '''class Invert(Augmentation):
-    """Exchanges dark and light."""
-
-    kind: Literal["invert"] = "invert"
-    """The change."""
-
-    least: Annotated[int, Field(ge=0, le=255)] = 100
-    """The lowest value that is changed."""
-
-    def change(self, values: Values, draws: Draws, feature: Mapping[str, Any]) -> Values:
-        return np.where(values < self.least, values, 255 - values)
-
-
-'''
-ROUNDED = '''"""A transform of a test."""
-
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
-
-from tasks.snapshots.transforms.transform import NUMBERS, Fitted, Known, Transform
-from tasks.sources.features import Feature
-
-
-class Rounded(Transform):
-    """Numbers without their last digits."""
-
-    reads: ClassVar[tuple[str, ...]] = ("number",)
-    no_graph: ClassVar[str] = "a test does without"
-
-    kind: Literal["rounded"] = "rounded"
-    """The transform."""
-
-    step: Annotated[float, Field(gt=0)] = 0.5
-    """The distance of the results."""
-
-    def fitter(self, name: str, feature: Feature, folder: Path) -> Known:
-        state = {"kind": self.kind, "step": self.step}
-        return Known(Fitted(state, {"names": [name], "mean": [0.0], "variance": [1.0]}, NUMBERS))
-'''
-READS_ROUNDED = '''"""`rounded`: what exports carry of it."""
-
-import numpy as np
-
-
-def load(state, folder):
-    return lambda values: (np.round(values / state["step"]) * state["step"])[:, None]
-'''
+INVERT = added("tasks/feed/augmentations.py") + "\n\n"
 COUNTED = '''class CountedSnapshot(SnapshotKind):
     """The number of the records."""
 
@@ -101,7 +52,10 @@ INSERTED = {
     "tasks/snapshots/config.py": ("SNAPSHOTS: dict", COUNTED),
 }
 """Classes, each above a line of a file."""
-ADDED = {"tasks/snapshots/transforms/rounded.py": ROUNDED, "tasks/reader/rounded.py": READS_ROUNDED}
+ADDED = {
+    path: added(path)
+    for path in ("tasks/sources/kinds/squares.py", "tasks/snapshots/transforms/rounded.py", "tasks/reader/rounded.py")
+}
 """Files; the reader's is what snapshots and exports carry of a transform."""
 
 SETTINGS = """
@@ -166,15 +120,24 @@ found("CountedSnapshot", "snapshot (counted)", "snapshot.first", wrong, counts=c
 """
 
 
+OPENED = """
+source = Config.model_validate({"name": "a", "train": {"steps": 1}, "source": {"kind": "squares", "count": 3}}).source
+opened = source.open()
+[rows] = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+more = {"values": rows.columns["square"].to_pylist(), "roles": [each.role for each in source.check().values()]}
+found("SquaresSource", "source (squares)", "source.count", {"source": {"kind": "no"}}, **more)
+"""
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the code with one more kind of each."""
     folder = tmp_path_factory.mktemp("kinds")
     shutil.copytree(ROOT / "tasks", folder / "tasks", ignore=shutil.ignore_patterns("__pycache__"))
-    for file, (above, added) in INSERTED.items():
+    for file, (above, kind) in INSERTED.items():
         text = (folder / file).read_text()
         assert text.count(above) == 1
-        (folder / file).write_text(text.replace(above, added + above))
+        (folder / file).write_text(text.replace(above, kind + above))
     for file, text in ADDED.items():
         (folder / file).write_text(text)
     return folder
@@ -188,6 +151,14 @@ def found(folder: Path, script: str) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(done.stdout)
     assert made["schema"] and not made["heavy"]
     return made
+
+
+def test_a_source_is_added_by_one_file(copy: Path) -> None:
+    made = found(copy, OPENED)
+    title, row = made["page"]
+    assert title == "## source (squares)" and row.startswith("| `source.count` | integer (≥ 1) | `100` |")
+    assert made["refusal"].endswith("'python', 'squares'")
+    assert made["values"] == [0.0, 1.0, 4.0] and made["roles"] == ["input", "target"]
 
 
 def test_an_augmentation_is_added_by_one_class(copy: Path) -> None:

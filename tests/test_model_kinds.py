@@ -41,6 +41,7 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.vit import ViTModel
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
+from tests.support.documents import added
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import ROOT
 from tests.support.tiny import CONFIG, write_hashes
@@ -303,44 +304,7 @@ def test_an_input_of_another_form_is_refused() -> None:
         Convnet1dModel(filters=(4,) * 5).build(SOUND, 1)
 
 
-TOY = '''
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from pydantic import Field
-
-from tasks.models.architecture import OwnArchitecture, Predicts
-
-if TYPE_CHECKING:
-    import keras
-
-
-class ToyModel(OwnArchitecture):
-    """A perceptron with one hidden layer."""
-
-    noun: ClassVar[str] = "toy"
-    reads: ClassVar[tuple[str, ...]] = ("image",)
-
-    kind: Literal["toy"] = "toy"
-    """The architecture."""
-
-    task: Predicts = "classification"
-    """Determines the default loss."""
-
-    width: Annotated[int, Field(ge=1)] = 8
-    """Units of the hidden layer."""
-
-    def network(self, features: dict[str, Any], seed: int) -> keras.Model:
-        """Build the model: images [B, height, width, channels] to logits [B, classes]."""
-        import keras
-
-        from tasks.models.layers import dense, head, input_layer
-
-        inputs, x = input_layer(self.single_image(features))
-        x = dense(self.width, "hidden", seed)(keras.layers.Flatten(name="flat")(x))
-        return keras.Model(inputs, head(x, features, self.task, seed), name="toy")
-'''
+TOY = added("tasks/models/architectures/toy.py")
 ADDED = """
 import json, os, re, sys
 from pathlib import Path

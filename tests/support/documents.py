@@ -21,6 +21,12 @@ def blocks(document: str, language: str = "sh") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
 
 
+def added(path: str) -> str:
+    """The code of a file in `docs/adding-a-kind.md`, or what is added to it."""
+    [code] = [block for block in blocks("docs/adding-a-kind.md", "python") if block.startswith(f"# {path}\n")]
+    return code.partition("\n")[2].lstrip("\n")
+
+
 def calls(block: str) -> list[list[str]]:
     """The words of each call of `millrace` in a block, as the shell reads them, up to a redirection or an operator."""
     found = []
