@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from contextvars import ContextVar
 from inspect import Parameter, Signature
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from prefect import runtime
@@ -14,6 +14,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
 from prefect.context import FlowRunContext
 from prefect.states import Cancelled, Completed, Crashed
+from pydantic import BeforeValidator
 
 from flows.asking import decisions_on, state_name, suspend
 from flows.champions import pinned
@@ -31,7 +32,14 @@ Made = TypeVar("Made")
 
 run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
-NO_FORM = Signature([Parameter("config", Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)])
+NO_FORM = Signature(
+    [
+        Parameter(
+            "config", Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[Any, BeforeValidator(Config.model_validate)]
+        )
+    ]
+)
+"""The signature of a flow whose config is validated as well, but not described."""
 
 
 def as_run(body: Callable[[Config], Made]) -> Callable[[Config], Made]:
