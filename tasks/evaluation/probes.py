@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BeforeValidator, Field
 
 from tasks.config.kinds import Kind, any_of
 from tasks.errors import Refused
+from tasks.reader.values import NO_TIME, Values
 from tasks.sources.features import Feature, of_role
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from tasks.reader.values import Values
 
 FIELD = "evaluate.robustness"
 
-Draws: TypeAlias = "Sequence[np.random.Generator]"
+Draws = Sequence[np.random.Generator]
 """A generator for each example."""
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -65,8 +62,6 @@ class NoiseProbe(Probe):
 
     def change(self, values: npt.NDArray, draws: Draws, feature: Mapping[str, Any]) -> npt.NDArray:
         """Return values with noise; pixels stay between 0 and 255, numbers are noisy by their deviation in train."""
-        import numpy as np
-
         noise = np.stack([draw.standard_normal(values.shape[1:]) for draw in draws]) * self.scale
         if values.dtype == np.uint8:
             return np.clip(np.rint(values + 255 * noise), 0, 255).astype(np.uint8)
@@ -87,7 +82,6 @@ class BlurProbe(Probe):
 
     def change(self, values: npt.NDArray, draws: Draws, feature: Mapping[str, Any]) -> npt.NDArray:
         """Return images uint8 [n, height, width, channels], blurred within each channel, mirrored at the edge."""
-        import numpy as np
         from scipy.ndimage import gaussian_filter
 
         blurred = gaussian_filter(values.astype(np.float64), (0, self.sigma, self.sigma, 0))
@@ -107,8 +101,6 @@ class ContrastProbe(Probe):
 
     def change(self, values: npt.NDArray, draws: Draws, feature: Mapping[str, Any]) -> npt.NDArray:
         """Return images uint8 [n, height, width, channels] whose pixels are nearer to the mean of their image."""
-        import numpy as np
-
         means = values.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64)
         return np.clip(np.rint(means + self.factor * (values - means)), 0, 255).astype(np.uint8)
 
@@ -126,8 +118,6 @@ class ShiftProbe(Probe):
 
     def change(self, values: npt.NDArray, draws: Draws, feature: Mapping[str, Any]) -> npt.NDArray:
         """Return images [n, height, width, channels], each moved; pixels of the edge fill the gap."""
-        import numpy as np
-
         height, width = values.shape[1:3]
         rows, columns = np.arange(height), np.arange(width)
         moved = np.empty_like(values)
@@ -175,10 +165,6 @@ class MissingColumnsProbe(Probe):
     def change(self, values: Values, draws: Draws, feature: Mapping[str, Any]) -> Values:
         """Return values of a column, of which a share is missing; of arrays of numbers whole arrays, of lists single
         words, which are then unknown."""
-        import numpy as np
-
-        from tasks.reader.values import NO_TIME
-
         if feature["kind"] == "words":  # a list stays as long as it is: its words may have tags
             return [
                 ["" if draw.random() < self.share else word for word in words]
@@ -208,8 +194,6 @@ else:
 
 
 def _with_errors(text: str, draw: np.random.Generator, share: float) -> str:
-    import numpy as np
-
     letters = list(text)
     wrong = np.flatnonzero(draw.random(len(letters)) < share)
     kinds, others = draw.integers(ERRORS, size=len(wrong)), draw.integers(len(LETTERS), size=len(wrong))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tasks.config.inputs import SERVED_AS
 from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
 from tasks.errors import Failed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TOKENS = "tokens"
 """Name of the input of a language model."""
 LOGITS = "logits"
 """Name of the output layer."""
 
-Arrays = dict[str, "NDArray[Any]"]
+Arrays = dict[str, NDArray[Any]]
 """A batch of a model's inputs by name, first axis the example."""
 
 
@@ -52,8 +52,6 @@ class InputArrays:
         return {name: self._read(name, rows) for name in self.inputs}
 
     def _read(self, name: str, rows: Any) -> NDArray[Any]:
-        import numpy as np
-
         values = np.asarray(self._arrays[name][rows])
         if name == TOKENS:  # the last token is a target only
             values = values[..., :-1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-Indices: TypeAlias = "npt.NDArray[np.int64]"
-Weights: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
+Indices = npt.NDArray[np.int64]
+Weights = Mapping[str, npt.NDArray[Any]]
 """The variables of a model by path."""
 
 
@@ -35,8 +34,6 @@ class Group:
 
     def sliced(self, weights: Weights, kept: Indices) -> dict[str, npt.NDArray[Any]]:
         """Return the variables of the layers by path with the kept units alone."""
-        import numpy as np
-
         own, read = f"{self.layer}/kernel", f"{self.reader}/kernel"
         columns = self._positions(weights[own].shape[-1], self.columns, kept)
         made = {own: weights[own][..., columns]}
@@ -51,8 +48,6 @@ class Group:
 
         It is that of the weights that read a head, or units after a normalisation, times the scale of the latter.
         """
-        import numpy as np
-
         if self.part == "units" and self.between is None:
             kernel = weights[f"{self.layer}/kernel"].astype(np.float64)
             values, sections = kernel.reshape(-1, kernel.shape[-1]), self.columns
@@ -67,8 +62,6 @@ class Group:
 
     def _positions(self, size: int, widths: tuple[int, ...], kept: Indices) -> Indices:
         """Return the positions of units along an axis; the sections repeat until its end."""
-        import numpy as np
-
         found, start = [], 0
         while start < size:
             for width in widths:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from tasks.config.base import LISTED
@@ -79,7 +80,6 @@ class DlrmModel(OwnArchitecture, place=6):
 
 def pairs(vectors: keras.KerasTensor) -> list[keras.KerasTensor]:
     """Return the products of each pair of vectors [B, n, size], as [B, n (n - 1) / 2]; nothing of a single one."""
-    import numpy as np
     from keras import ops
 
     count = vectors.shape[1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, Conflict
@@ -17,7 +18,6 @@ from tasks.models.prunable import Prunable
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
 
 
 WAVELENGTH = 10_000.0
@@ -107,8 +107,6 @@ class ViTModel(OwnArchitecture, place=5):
 
 def positions(rows: int, columns: int, width: int) -> np.ndarray:
     """Return the position of each patch, [1, rows x columns, width]: sines and cosines of its row and its column."""
-    import numpy as np
-
     rates = WAVELENGTH ** (-np.arange(width // 4) / max(width // 4 - 1, 1))
     row, column = np.divmod(np.arange(rows * columns), columns)
     angles = [np.outer(place, rates) for place in (row, column)]
