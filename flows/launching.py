@@ -15,7 +15,7 @@ from flows import preflight
 from flows.champions import pinned
 from flows.flags import read_flags
 from flows.reply import Reply
-from flows.session import choose_servers, import_prefect, prefect_server, start_server_early, user_error
+from flows.session import choose_servers, has_form, import_prefect, prefect_server, start_server_early, user_error
 from tasks.errors import Refused
 from tasks.runs.home import Home
 
@@ -42,7 +42,9 @@ def launch(
 
     def imports() -> None:
         computes = start_fork_server(home, name, config)
+        before = has_form.set(False)
         import_prefect(name)
+        has_form.reset(before)
         if not computes:
             Thread(target=import_tracking, args=(home,), name="imports").start()
 

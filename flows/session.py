@@ -147,11 +147,10 @@ def settings_for_embedded() -> AbstractContextManager[Any]:
 
 
 def import_prefect(flow: str) -> None:
-    """Import a flow to run it, and Prefect with its engines, which the first call of a flow imports otherwise."""
+    """Import a flow, and Prefect with its engines, which the first call of a flow imports otherwise."""
     import prefect.flow_engine
     import prefect.task_engine  # noqa: F401
 
-    has_form.set(False)
     importlib.import_module(f"flows.{flow}")
     process.resume()
 

@@ -3979,6 +3979,13 @@ FIFTH = [
     ),
     Mutation(
         "infra/deployed.py",
+        'CODE = ("flows", "tasks")',
+        'CODE = ("flows", "tasks.config")',
+        "test_platform_fine_print.py",
+        "After a new version the form of a deployment lacks the settings of a section that stands with its noun.",
+    ),
+    Mutation(
+        "infra/deployed.py",
         '        yield from deployment.get("build", written.get("build")) or []\n',
         '        yield from deployment.get("build") or []\n',
         "test_platform_fine_print.py",

@@ -23,13 +23,16 @@ from typing import Any
 
 import psutil
 import pytest
+from prefect import Flow
+from prefect.exceptions import ParameterTypeError
 
 from flows import asking, champions, plans, preflight
 from flows.commands import backfill
 from flows.decisions import checked
 from flows.launching import parse
 from flows.reply import STATUS, Reply, replying, when
-from flows.running import report_crash
+from flows.running import as_run, report_crash
+from flows.session import has_form
 from infra import (
     automations,
     backup,
@@ -48,13 +51,14 @@ from infra.guard import Guard
 from infra.ports import holder, port_in_use
 from infra.services import Answered, Layout, surroundings, variables_for_runs
 from infra.stack import Stack, Started
-from tasks.config.compose import load
+from tasks.config.base import Section, subclasses
+from tasks.config.compose import Config, load
 from tasks.environment.secrets import Missing
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.runs.home import Home
 from tasks.runs.journal import last_of_training
 from tasks.runs.runs import Run, opened
-from tests.support.homes import DIGITS
+from tests.support.homes import DIGITS, ROOT
 
 
 @pytest.fixture
@@ -336,6 +340,31 @@ def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatc
     (layout.project / "prefect.yaml").write_text(json.dumps(written))
     deployed.store(layout, "c1")
     assert not deployed.is_deployed(layout, "c1"), "a step of the user's may give anything"
+
+
+def test_a_changed_section_is_deployed_again_wherever_it_stands() -> None:
+    folders = [deployed.folder_of(package) for package in deployed.CODE]
+    files = [Path(str(sys.modules[section.__module__].__file__)) for section in subclasses(Section)]
+    shipped = [file for file in files if file.is_relative_to(ROOT / "tasks")]
+    assert len(shipped) > 100 and {"config", "sources", "compression", "evaluation"} <= {
+        file.relative_to(ROOT / "tasks").parts[0] for file in shipped
+    }
+    assert [file for file in shipped if not any(file.is_relative_to(folder) for folder in folders)] == []
+
+
+@pytest.mark.parametrize("form", [True, False])
+def test_a_flow_validates_its_config_whether_it_has_a_form_or_not(form: bool) -> None:
+    def body(config: Config) -> None: ...
+
+    before = has_form.set(form)
+    made: Any = Flow(as_run(body), name="body")
+    has_form.reset(before)
+    config = load(DIGITS)
+    assert ("Config" in made.parameters.definitions) is form
+    for given in (config, config.model_dump(mode="json")):
+        assert made.validate_parameters({"config": given}) == {"config": config}
+    with pytest.raises(ParameterTypeError, match="seed"):
+        made.validate_parameters({"config": {**config.model_dump(mode="json"), "seed": "x"}})
 
 
 class Prefect:
