@@ -72,7 +72,7 @@ WALKS: dict[str, list[str]] = {
         tasks/config/train.py: TrainConfig.peak_rate
         tasks/training/plan.py: ^make_plan > Plan
         tasks/training/fit.py: ^fit
-        tasks/training/engines/__init__.py: build
+        tasks/training/engines/create.py: build
         tasks/training/engines/tensorflow/engine.py: build > TensorFlowEngine.__init__
         tasks/training/engines/tensorflow/strategies/one_device.py: OneDeviceStrategy.prepare
         tasks/training/fit.py: ^fit

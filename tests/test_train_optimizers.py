@@ -24,8 +24,7 @@ from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
-from tasks.training import engines
-from tasks.training.engines import Arrays, Engine
+from tasks.training.engines import Arrays, Engine, create
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
@@ -59,7 +58,7 @@ def snapshot(tiny: Snapshot) -> SnapshotReader:
 def engine_of(snapshot: SnapshotReader, **options: Any) -> Engine:
     config = CONFIG.model_copy(update=options)
     plan = make_plan(config, snapshot.counts["train"], (config.steps,))
-    return engines.build(config, MODEL, snapshot, plan, 5, Cluster())
+    return create.build(config, MODEL, snapshot, plan, 5, Cluster())
 
 
 def advanced(engine: Engine, start: int, stop: int) -> Arrays:

@@ -26,7 +26,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.showing import Presence
 from tasks.runs.journal import read
-from tasks.training import engines
+from tasks.training.engines import create
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.meter import Meter, StepSums
@@ -156,7 +156,7 @@ def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, floa
     config = CONFIG.model_copy(update={"strategy": strategy, "batch_size": 6})
     reader = open_snapshot(snapshot.path)
     plan = make_plan(config, reader.counts["train"], (1,))
-    engine = engines.build(config, PLAIN, reader, plan, 5, Cluster(bench.rank, bench.addresses))
+    engine = create.build(config, PLAIN, reader, plan, 5, Cluster(bench.rank, bench.addresses))
     return engine.score(reader.reader("validation", 1, order="stored"))
 
 

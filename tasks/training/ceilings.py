@@ -30,7 +30,7 @@ from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
-from tasks.training import engines
+from tasks.training.engines import create
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
 
@@ -267,7 +267,7 @@ def _transfer(batches: BatchReader) -> Ceiling:
 def _step(reader: SnapshotReader, model: ModelConfig, train: TrainConfig, seed: int, batch_size: int) -> Ceiling:
     """Measure steps of the real engine; its waits for input are not counted."""
     plan = make_plan(train, reader.counts["train"], ())
-    engine = engines.build(train, model, reader, plan, seed, Cluster(0, ("127.0.0.1:0",)))
+    engine = create.build(train, model, reader, plan, seed, Cluster(0, ("127.0.0.1:0",)))
     try:
         engine.seek(0)
         step, examples, seconds, calls = 0, 0, 0.0, 0

@@ -16,12 +16,11 @@ from tasks.errors import Stopped
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
-from tasks.training import engines
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.engines import Arrays, Engine
+from tasks.training.engines import Arrays, Engine, create
 from tasks.training.feeding import names_of
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
@@ -89,12 +88,12 @@ def fit(
     if role is SIDECAR:
         evaluate_beside(bench, snapshot, model_config, config, seed, primary)
     if role.serves:
-        engines.serve(config, cluster, bench.stopping)  # until it is killed
+        create.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
     progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
-    engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
+    engine = create.build(config, model_config, snapshot, plan, seed, cluster)
     if (model_config.own or config.own_loss is not None) and cluster.rank == 0:
         check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
@@ -224,7 +223,7 @@ def evaluate_beside(
     primary: Primary | None,
 ) -> None:
     """Evaluate the weights that the chief sends, until this process is killed."""
-    scorer, batches = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
+    scorer, batches = create.scorer(config, model_config, snapshot, seed), validation(snapshot)
 
     def score(weights: Arrays) -> dict[str, float]:
         scorer.load(weights)

@@ -28,8 +28,8 @@ from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
-from tasks.training import engines
 from tasks.training.actions import Guard, Log, Progress
+from tasks.training.engines import create
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
 from tasks.training.group import Cluster
 from tasks.training.loop import train
@@ -111,7 +111,7 @@ def measure(name: str) -> TensorFlowEngine:
         snapshot = open_snapshot(synthetic(Path(folder), features))
         arrays = {key: np.array(snapshot.arrays("train")[key]) for key in features}
         plan = make_plan(config, len(next(iter(arrays.values()))), [CALL])
-        engine = engines.build(config, model_config, snapshot, plan, 1, Cluster())
+        engine = create.build(config, model_config, snapshot, plan, 1, Cluster())
         speed = Speed(batch)  # counts FLOPs and measures the peak once in a training: here in the first that is long
 
         def ours() -> None:

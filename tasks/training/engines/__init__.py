@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.train import TrainConfig
-from tasks.models import ModelConfig
-from tasks.training.group import Cluster, Group
+from tasks.training.group import Group
 from tasks.training.meter import StepSums
-
-if TYPE_CHECKING:
-    from tasks.feed.snapshot_reader import SnapshotReader
-    from tasks.training.plan import Plan
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -147,30 +141,3 @@ class Scorer(Protocol):
     def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
         """Return the same means and what is kept of the outputs, as `Engine.outputs` does."""
         ...
-
-
-def build(
-    config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
-) -> Engine:
-    """Create the engine of a config, with a model initialised by the seed."""
-    if config.strategy.asynchronous:
-        from tasks.training.engines.parameter_server import engine as parameter_servers
-
-        return parameter_servers.build(config, model, snapshot, plan, seed, cluster)
-    from tasks.training.engines.tensorflow import engine
-
-    return engine.build(config, model, snapshot, plan, seed, cluster)
-
-
-def scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
-    """Create what scores weights of a training in another process, as the engine's `score` does."""
-    from tasks.training.engines.tensorflow import engine
-
-    return engine.scorer(config, model, snapshot, seed)
-
-
-def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
-    """Work for the chief until this process is killed, as a process whose role serves; raises `Stopped`."""
-    from tasks.training.engines.parameter_server import engine
-
-    engine.serve(config, cluster, stopping)
