@@ -1,7 +1,8 @@
 """What the outputs of a model mean, a class a task: as a prediction, and as text and code of an export's README.
 
-Predictions have the temperature and the thresholds that were fitted on validation. Imports NumPy alone: the file is
-stored with each registered version, whose pyfunc model answers as `millrace predict` without Millrace.
+Predictions have the temperature and the thresholds that were fitted on validation. Imports NumPy alone, but for what
+`millrace predict` adds (`complete`): the file is stored with each registered version, whose pyfunc model answers
+without Millrace.
 """
 
 from __future__ import annotations

@@ -57,13 +57,28 @@ class TextFilesSource(DataSource, place=1):
         )
 
 
-class ImageFolderSource(DataSource, place=1):
+class ClassFoldersSource(DataSource, place=1):
+    """A folder for each class with its files."""
+
+    listed: ClassVar[str] = "files"
+
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
+    `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
+
+    exclude: Annotated[tuple[Text, ...], LISTED] = ()
+    """Names of folders and files that are left out at any depth."""
+
+    split_folders: bool = False
+    """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""
+
+
+class ImageFolderSource(ClassFoldersSource):
     """A folder for each class with its images: JPEG, PNG and TIFF of more than 8 bits are kept as they are; GIF (the
     first frame), WebP, BMP and other TIFF become PNG. An example's key is its path."""
 
     noun: ClassVar[str | None] = "images"
     raw_input: ClassVar[str] = "IMAGE.png"
-    listed: ClassVar[str] = "files"
 
     kind: Literal["image_folder"] = "image_folder"
     """How the source is read."""
@@ -71,19 +86,9 @@ class ImageFolderSource(DataSource, place=1):
     name: Name = "images"
     """Names the records' files."""
 
-    path: Annotated[Text, NOT_IDENTITY, IsPath()]
-    """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
-    `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
-
     glob: Text = "**/*"
     """Which files below the folder, of those with the ending of an image (.jpg, .jpeg, .jfif, .png, .gif, .webp, .bmp,
     .tif, .tiff)."""
-
-    exclude: Annotated[tuple[Text, ...], LISTED] = ()
-    """Names of folders and files that are left out at any depth."""
-
-    split_folders: bool = False
-    """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
@@ -92,13 +97,12 @@ class ImageFolderSource(DataSource, place=1):
         return ImageFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
 
 
-class AudioFolderSource(DataSource, place=1):
+class AudioFolderSource(ClassFoldersSource):
     """A folder for each class with its sounds, WAV, FLAC, Ogg and MP3, which are kept as they are. An example's key is
     its path."""
 
     noun: ClassVar[str | None] = "sounds"
     raw_input: ClassVar[str] = "SOUND.wav"
-    listed: ClassVar[str] = "files"
 
     kind: Literal["audio_folder"] = "audio_folder"
     """How the source is read."""
@@ -106,18 +110,8 @@ class AudioFolderSource(DataSource, place=1):
     name: Name = "sounds"
     """Names the records' files."""
 
-    path: Annotated[Text, NOT_IDENTITY, IsPath()]
-    """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
-    `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
-
     glob: Text = "**/*"
     """Which files below the folder, of those with the ending of a sound (.wav, .flac, .ogg, .mp3)."""
-
-    exclude: Annotated[tuple[Text, ...], LISTED] = ()
-    """Names of folders and files that are left out at any depth."""
-
-    split_folders: bool = False
-    """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
