@@ -1,4 +1,4 @@
-"""What grows with files, artifacts, runs and steps: curves of this checkout, and beside those of another one.
+"""What grows with files, artifacts, runs, steps and code: curves of this checkout, and beside those of another one.
 
     python -m tests.benchmarks.growth [--base CHECKOUT] [--rounds 5] [--only NAME]
 
@@ -105,12 +105,30 @@ for step in range(9):
 seconds = sorted(seconds)[4]
 """
 
+CONFIG = """
+begun = time.process_time()
+import tasks.config.compose
+seconds = time.process_time() - begun
+"""
+
+FLOW = """
+import prefect.flow_engine, prefect.main, prefect.task_engine
+from flows import session
+if hasattr(session, "has_form"):
+    session.has_form.set(False)  # as `millrace run` does
+begun = time.process_time()
+session.import_prefect("pipeline")
+seconds = time.process_time() - begun
+"""
+
 PROBES: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "text files by line, reading": ("s", TEXTS, (1000, 2000, 4000)),
     "gc --dry-run, artifacts and runs": ("s", GC, (150, 300, 600)),
     "start of a run with a config that is new": ("s", f"NEW = True{START}", (500, 1000, 2000)),
     "start of a run with the last config": ("s", f"NEW = False{START}", (500, 1000, 2000)),
     "journal, growth of memory by steps": ("MiB", JOURNAL, (50_000, 100_000, 200_000)),
+    "import of the config, CPU": ("s", CONFIG, (1,)),
+    "import of a flow after Prefect, CPU": ("s", FLOW, (1,)),
     "order in blocks, a batch": ("s", BLOCKS, (10_000, 100_000, 1_000_000)),
 }
 """What is measured, in which unit, by which program, at which sizes."""
