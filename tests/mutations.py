@@ -3703,22 +3703,11 @@ FOURTH = [
     ),
     Mutation(
         "tasks/sources/kinds/folders.py",
-        (
-            '    path: Annotated[Text, NOT_IDENTITY, IsPath()]\n    """The folder that holds the class'
-            " folders, or an archive of it that is read in place (`a.zip`, `a.tar`,\n    `a.zip/folder`),"
-            ' relative to the preset; the content enters digests, the path does not."""\n\n    glob: Text ='
-            ' "**/*"\n    """Which files below the folder, of those with the ending of a sound (.wav,'
-            ' .flac, .ogg, .mp3)."""\n'
-        ),
-        (
-            '    path: Annotated[Text, NOT_IDENTITY]\n    """The folder that holds the class folders, or an'
-            " archive of it that is read in place (`a.zip`, `a.tar`,\n    `a.zip/folder`), relative to the"
-            ' preset; the content enters digests, the path does not."""\n\n    glob: Text = "**/*"'
-            '\n    """Which files below the folder, of those with the ending of a sound."""\n'
-        ),
+        '    path: Annotated[Text, NOT_IDENTITY, IsPath()]\n    """The folder that holds the class folders',
+        '    path: Annotated[Text, NOT_IDENTITY]\n    """The folder that holds the class folders',
         "test_config_reaches.py::test_a_path_is_relative_to_the_folder_of_the_preset_in_every_section",
         (
-            "A preset with an audio_folder source and a relative path finds no sounds (or another folder of"
+            "A preset with an image_folder or audio_folder source and a relative path finds no files (or a folder of"
             " that name) when it is run from a folder other than the preset's."
         ),
     ),

@@ -82,8 +82,8 @@ class Judge:
         raise NotImplementedError
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """Reduce the outputs for the rows from `start` on to the arrays that are kept."""
-        raise NotImplementedError
+        """Reduce the outputs for the rows from `start` on to the arrays that are kept: by default all, as `saved`."""
+        return {self.saved: outputs}
 
     def predictions(self, kept: Kept) -> Any:
         """Return the task's `Predictions`, from which metrics are computed."""

@@ -210,10 +210,6 @@ class ClassificationJudge(Judge):
             sure[:, number] = 0.0
             yield replace(predictions, log_probabilities=sure)
 
-    def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """Keep the logits."""
-        return {"logits": outputs}
-
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the labels."""
         return Predictions.of(kept["logits"], self.labels, self.config.bins, self.positive or 0, self.threshold)

@@ -107,6 +107,12 @@ class MultilabelJudge(Judge):
         self.truth = np.asarray(split.arrays[TARGET][:]) > 0.5
         self.examples, self.outputs = self.truth.shape
 
+    def check_single(self, meaning: str) -> None:
+        """Raise `Failed` where there is not one target, whose values have a meaning."""
+        if len(self.names) != 1:
+            rule = f"{self.task} has one target, {meaning}"
+            raise Failed("model.task", f"targets {', '.join(self.names)}", rule, "use multilabel")
+
     @property
     def targets(self) -> npt.NDArray[Any]:
         """Whether each label holds, [N, labels]."""
@@ -123,10 +129,6 @@ class MultilabelJudge(Judge):
         yield replace(predictions, logits=np.ones(predictions.logits.shape))
         shares = np.clip(predictions.truth.mean(axis=0), SMALLEST, 1 - SMALLEST)
         yield replace(predictions, logits=np.broadcast_to(logit(shares), predictions.logits.shape))
-
-    def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """Keep the logits."""
-        return {"logits": outputs}
 
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the logits with the true labels."""
@@ -173,9 +175,7 @@ class AnomalyJudge(MultilabelJudge):
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         super().__init__(split, config, loss)
-        if len(self.names) != 1:
-            rule = "anomaly has one target, 1 for an anomaly"
-            raise Failed("model.task", f"targets {', '.join(self.names)}", rule, "use multilabel")
+        self.check_single("1 for an anomaly")
         if self.truth.all() or not self.truth.any():
             saw = f"{'all' if self.truth.all() else 'none'} of {len(self.truth)} examples are anomalies"
             raise Failed(f"split {split.name}", saw, "scores are compared between both kinds", "enlarge the split")

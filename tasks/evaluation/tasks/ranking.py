@@ -130,9 +130,7 @@ class RankingJudge(multilabel.MultilabelJudge):
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         super().__init__(split, config, loss)
-        if len(self.names) != 1:
-            rule = "ranking has one target, 1 for a relevant document"
-            raise Failed("model.task", f"targets {', '.join(self.names)}", rule, "use multilabel")
+        self.check_single("1 for a relevant document")
         _, of_row, counts = np.unique(split.queries(), return_inverse=True, return_counts=True)
         judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)
         numbers = np.where(judged, np.cumsum(judged) - 1, -1)

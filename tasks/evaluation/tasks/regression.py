@@ -105,10 +105,6 @@ class RegressionJudge(Judge):
         for middle in (predictions.truth.mean(axis=0), np.median(predictions.truth, axis=0)):
             yield replace(predictions, predicted=np.broadcast_to(middle, predictions.truth.shape))
 
-    def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """Keep the outputs."""
-        return {"outputs": outputs}
-
     def predictions(self, kept: Kept) -> Predictions:
         """Combine the outputs with the true numbers."""
         return Predictions(kept["outputs"].astype(np.float64), self.truth)
