@@ -360,7 +360,11 @@ def test_a_flow_validates_its_config_whether_it_has_a_form_or_not(form: bool) ->
     made: Any = Flow(as_run(body), name="body")
     has_form.reset(before)
     config = load(DIGITS)
-    assert ("Config" in made.parameters.definitions) is form
+    described = made.parameters.definitions
+    assert ("Config" in described) is form
+    if form:
+        assert described["Config"]["properties"]["seed"]["description"].startswith("Decides the initial weights")
+        assert all("description" in field for section in described.values() for field in section["properties"].values())
     for given in (config, config.model_dump(mode="json")):
         assert made.validate_parameters({"config": given}) == {"config": config}
     with pytest.raises(ParameterTypeError, match="seed"):
