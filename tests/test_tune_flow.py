@@ -112,12 +112,12 @@ def test_trials_at_the_same_time_go_on_after_a_stop_and_none_is_lost_or_done_twi
     home = prepared("home")
     words = ("run", "tuning", PRESET, *TINY, "--tune.parallel", "2", "--tune.pruner", "{kind: none}")
 
-    def both_have_begun() -> bool:
-        return (
-            len({path.parts[-4] for path in (home.root / "store").glob(".staging/model/*/.pieces/checkpoints/*")}) > 1
-        )
+    def two_are_under_way() -> bool:
+        """One of them has a checkpoint: that both have one at the same moment is luck where the machine is busy."""
+        models = home.root / "store/.staging/model"
+        return len(list(models.glob("*/"))) > 1 and any(models.glob("*/.pieces/checkpoints/*"))
 
-    stderr = stop(home, both_have_begun, signal.SIGTERM, *words, "--json")
+    stderr = stop(home, two_are_under_way, signal.SIGTERM, *words, "--json")
     assert re.search(r"stopped by SIGTERM; trial \d at step \d+.* is saved", stderr)
     assert home.kill_when(lambda: "train" in home.newest_run()["stages"], *words)
     trials = table(home)["trials"]
