@@ -966,6 +966,19 @@ def test_a_host_that_joins_again_ends_its_first_connection(meeting: Meeting) -> 
         assert first.channel.closed and meeting._joined[1].address == "a:2"  # type: ignore[attr-defined]
 
 
+def test_a_host_that_joins_while_the_run_ends_is_not_left_connected(meeting: Meeting) -> None:
+    """Or it would wait for the next call of a run that is over."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as host:
+        connection, _ = listener.accept()
+        channel = Channel(host)
+        channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}, **MACHINE})
+        meeting._over.set()
+        meeting._join(connection, "127.0.0.1")
+        assert channel.recv()[0] == "joined" and meeting.missing() == [1]
+        with pytest.raises(EOFError):
+            channel.recv()
+
+
 def test_a_host_is_shown_that_the_chief_is_there_and_one_that_cannot_be_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -202,6 +202,9 @@ class Meeting:
             channel.close()
             return
         with self._mutex:
+            if self._over.is_set():  # `close` has told those that it knew of
+                channel.close()
+                return
             if (before := self._joined.get(rank)) is not None:
                 before.channel.close()
             self._joined[rank] = joined
