@@ -165,6 +165,13 @@ FIRST = [
         "Groups that have all classes count once for each class.",
     ),
     Mutation(
+        "tasks/evaluation/paired.py",
+        "0.5 if deciding >= MIN_EXAMPLES else 1.0",
+        "0.5",
+        "test_evaluate_estimates.py",
+        "Five of nineteen queries that became better, where no other changed, are more than noise.",
+    ),
+    Mutation(
         "tasks/evaluation/differences.py",
         "** (self.units * self.parts))",
         "** self.units)",
@@ -173,8 +180,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/paired.py",
-        "        significant = exchanged(metric, before, after, resamples, units) < 1 - LEVEL\n",
-        "        pass\n",
+        "        p_value = exchanged(metric, before, after, resamples, units)\n",
+        "        p_value = 0.0 if interval.low > 0 or interval.high < 0 else 1.0\n",
         "test_evaluate_estimates.py",
         "Five files of a language model that became a little better by chance are more than noise.",
     ),

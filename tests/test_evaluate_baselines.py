@@ -386,6 +386,13 @@ def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
             " permutation test (effective sample size 19: too few for 95 %)",
         ),
         (
+            0.01,
+            True,
+            True,
+            20,
+            "better than a simple model (trees) by 0.0100 [-0.0020, 0.0300] (more than noise by a permutation test)",
+        ),
+        (
             0.031,
             True,
             True,

@@ -261,18 +261,26 @@ def test_groups_are_numbered_and_a_row_without_one_is_alone() -> None:
 
 def test_a_permutation_test_needs_enough_units() -> None:
     """Five that all changed in one way may do so by chance: 2 of the 32 patterns of signs."""
-    assert sign_flips(np.ones(5), 100) == pytest.approx(2 / 32)
-    assert sign_flips(np.ones(6), 100) == pytest.approx(2 / 64) and sign_flips(np.zeros(9), 100) == 1
+    assert sign_flips(np.ones(5), 100, 5) == pytest.approx(2 / 32)
+    assert sign_flips(np.ones(6), 100, 6) == pytest.approx(2 / 64) and sign_flips(np.zeros(9), 100, 9) == 1
     five = np.linspace(0.1, 0.2, 5)[:, None]
     sure = change(SCORE, five, five + np.linspace(0.28, 0.32, 5)[:, None], 1000)
     assert sure.difference.low > 0 and not sure.more_than_noise
     six = np.linspace(0.1, 0.2, 6)[:, None]
     assert change(SCORE, six, six + np.linspace(0.3, 0.32, 6)[:, None], 1000).more_than_noise
+    for others, half in ((14, 1.0), (15, 0.5)):  # from 20 units on, of what is just as far only half counts
+        changes = np.array([1.0] * 5 + [0.0] * others)
+        assert sign_flips(changes, 100_000, 5 + others) == pytest.approx(half * 2 / 32, rel=0.05)
+        before = np.linspace(0.2, 0.4, 5 + others)[:, None]
+        better = change(SCORE, before, before + 0.1 * changes[:, None], 10_000)
+        assert better.more_than_noise == (others == 15) and better.difference.low > 0
+    undefined = np.full((30, 1), np.nan)
+    assert not change(SCORE, undefined, undefined, 100).more_than_noise
     values = np.random.default_rng(0).normal(0.4, 1, 40)
-    drawn, exact = sign_flips(values, 20_000), stats.ttest_1samp(values, 0).pvalue
-    assert drawn == pytest.approx(exact, rel=0.15) and sign_flips(values, 20_000) == drawn
+    drawn, exact = sign_flips(values, 20_000, 40), stats.ttest_1samp(values, 0).pvalue
+    assert drawn == pytest.approx(exact, rel=0.15) and sign_flips(values, 20_000, 40) == drawn
     many = np.random.default_rng(0).normal(0.04, 1, 2001)
-    assert sign_flips(many, 100) == stats.ttest_1samp(many, 0).pvalue
+    assert sign_flips(many, 100, 2001) == stats.ttest_1samp(many, 0).pvalue
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_a_verdict_says_what_its_interval_does_not_show() -> None:
     for low, sure, units, words in (
         (0.001, False, 90, "; within noise by a permutation test, 95 % interval +0.0010 to +0.0300)"),
         (-0.001, False, 90, "; within noise, 95 % interval -0.0010 to +0.0300)"),
+        (-0.001, True, 90, "; more than noise by a permutation test, 95 % interval -0.0010 to +0.0300)"),
         (0.001, True, 20, "; more than noise, 95 % interval +0.0010 to +0.0300)"),
         (0.001, True, 10, ", 95 % interval +0.0010 to +0.0300, effective sample size 10: too few for 95 %)"),
     ):

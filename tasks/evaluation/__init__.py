@@ -5,13 +5,13 @@ from __future__ import annotations
 from tasks.config.task import TASKS
 from tasks.evaluation.config import EvaluateConfig
 
-REPORT_VERSION = 11
+REPORT_VERSION = 12
 """Incremented when the same model and snapshot would give another report."""
 
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")
 """Packages whose versions decide a report's bytes."""
 
-GATING_VERSION = 3
+GATING_VERSION = 4
 """Incremented when the same figures would get other verdicts."""
 
 SAMPLE_SEED = 0
@@ -24,11 +24,11 @@ MIN_EXAMPLES = 20
 def sureness(more_than_noise: bool, low: float, high: float, units: int) -> tuple[str, str]:
     """Return whether a difference is more than noise, in words, and what weakens its 95 % interval, empty if nothing.
 
-    An interval without 0 alone is no evidence; that the permutation test (of shares McNemar's) disagrees is then said.
+    The permutation test decides (of shares McNemar's); where the interval alone would say otherwise, that is said.
     """
-    unconfirmed = not more_than_noise and (low > 0 or high < 0)
-    word = "more than noise" if more_than_noise else "within noise" + " by a permutation test" * unconfirmed
-    return word, too_few(units)
+    apart = low > 0 or high < 0
+    word = "more than noise" if more_than_noise else "within noise"
+    return word + " by a permutation test" * (more_than_noise != apart), too_few(units)
 
 
 def too_few(units: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import stats
 
 from tasks.config.task import LABEL, TARGET
 from tasks.draws import splitmix64
+from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
 from tasks.evaluation.intervals import LEVEL, Interval, difference
@@ -162,17 +164,18 @@ def _truths(split: SnapshotSplit) -> list[bytes] | None:
 def change(metric: Metric, before: Floats, after: Floats, resamples: int, units: Units | None = None) -> Change:
     """Return the change of a metric from contributions `before` to `after`, [N, K], with its paired interval.
 
-    It is more than noise where the interval excludes 0 and a permutation test agrees, which holds for any number of
-    units; of shares of independent examples that is McNemar's exact test (Psychometrika 12, 1947). A value that is not
-    defined (NaN) is noise.
+    It is more than noise where a permutation test says so, which holds for any number of units; of shares of
+    independent examples that is McNemar's exact test (Psychometrika 12, 1947). A value that is not defined (NaN) is
+    noise.
     """
     interval = difference(metric, before, after, units)
-    significant = interval.low > 0 or interval.high < 0
-    if metric.share and units is None:
-        significant = significant and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
-    elif significant:
-        significant = exchanged(metric, before, after, resamples, units) < 1 - LEVEL
-    return Change(interval, significant, bool((before == after).all()))
+    if not isfinite(interval.value):
+        p_value = 1.0
+    elif metric.share and units is None:
+        p_value = mcnemar(before[:, 0], after[:, 0])
+    else:
+        p_value = exchanged(metric, before, after, resamples, units)
+    return Change(interval, p_value < 1 - LEVEL, bool((before == after).all()))
 
 
 def mcnemar(before: npt.NDArray, after: npt.NDArray) -> float:
@@ -190,23 +193,23 @@ def exchanged(metric: Metric, before: Floats, after: Floats, draws: int, units: 
     decide; of fewer the p-value is 1. So do pseudo-values above `MOST_FLIPPED` units, where the test is Student's.
     """
     changes = metric.pseudo(after, units) - metric.pseudo(before, units)
+    deciding = min(metric.deciding(each, units) for each in (before, after))
     if isinstance(metric, Means) and len(changes) <= MOST_FLIPPED:
         first, second = gathered(before, units), gathered(after, units)
         both, difference = first.means + second.means, (second.sums - first.sums) / first.sizes.sum()
         moved = signs_of(len(changes), draws) @ difference
-        return _tail(metric.value((both + moved) / 2) - metric.value((both - moved) / 2))
-    enough = min(metric.deciding(each, units) for each in (before, after)) > TOO_FEW
-    return sign_flips(changes, draws) if enough or isinstance(metric, Means) else 1.0
+        return _tail(metric.value((both + moved) / 2) - metric.value((both - moved) / 2), deciding)
+    return sign_flips(changes, draws, deciding) if deciding > TOO_FEW or isinstance(metric, Means) else 1.0
 
 
-def sign_flips(changes: Floats, draws: int) -> float:
+def sign_flips(changes: Floats, draws: int, deciding: int) -> float:
     """Return the two-sided p-value of the mean of changes [units] being 0, by the same test; above `MOST_FLIPPED` units
     by Student's, from which it differs no more."""
     if not changes.any():
         return 1.0
     if len(changes) > MOST_FLIPPED:
         return float(stats.ttest_1samp(changes, 0.0).pvalue)
-    return _tail(signs_of(len(changes), draws) @ changes)
+    return _tail(signs_of(len(changes), draws) @ changes, deciding)
 
 
 def signs_of(count: int, draws: int) -> npt.NDArray[np.int8]:
@@ -222,7 +225,15 @@ def signs_of(count: int, draws: int) -> npt.NDArray[np.int8]:
     return signs
 
 
-def _tail(changes: Floats) -> float:
-    """Return the share of changes that are as large as the first."""
-    seen = abs(float(changes[0])) * (1 - ROUNDING)
-    return float((np.abs(changes) >= seen).mean()) if seen else 1.0
+def _tail(changes: Floats, deciding: int) -> float:
+    """Return the share of changes that are as large as the first.
+
+    Of those that are just as large only half count where `MIN_EXAMPLES` units decide (mid-p: Lancaster, Journal of the
+    American Statistical Association 56, 1961): a metric of few examples has few values, by which the test is too
+    cautious (Fagerland, Lydersen and Laake, BMC Medical Research Methodology 13, 2013).
+    """
+    seen, sizes = abs(float(changes[0])), np.abs(changes)
+    if not seen:
+        return 1.0
+    larger, equal = sizes > seen * (1 + ROUNDING), np.abs(sizes - seen) <= seen * ROUNDING
+    return float(larger.mean() + equal.mean() * (0.5 if deciding >= MIN_EXAMPLES else 1.0))

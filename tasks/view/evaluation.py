@@ -73,9 +73,11 @@ def beside_simple_model(row: dict[str, Any], higher_is_better: bool) -> str:
     difference, name = row["difference"], f"a simple model ({row['name']})"
     ends_of = (difference[end] for end in ("low", "high", "units"))
     word, weakness = sureness(row["more_than_noise"], *ends_of)
-    weak = weakness and f" ({weakness})"
     if not row["more_than_noise"]:
+        weak = weakness and f" ({weakness})"
         return f"{name} is about as good: a difference of {ends(difference)} is {word}{weak}"
+    notes = ", ".join(note for note in ("" if word == "more than noise" else word, weakness) if note)
+    weak = notes and f" ({notes})"
     if difference["value"] < 0:
         value, low, high = (-difference[end] for end in ("value", "high", "low"))
         by = ends({"value": value, "low": low, "high": high})
