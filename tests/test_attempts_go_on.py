@@ -21,10 +21,10 @@ from tasks.runner.trials import SECONDS, TrialAttempt
 from tasks.runner.tuning import SPENT, Search
 from tasks.runs import runs as of_runs
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
 from tasks.runs.runs import Run, opened
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
+from tasks.store.journal import JournalFile
 from tasks.tracking.shipping import Shipper
 from tasks.training.meter import Meter, Spikes, StepSums
 from tasks.training.primary import BestWeights

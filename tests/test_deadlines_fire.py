@@ -41,10 +41,10 @@ from tasks.runner import attempt as attempts
 from tasks.runner import tuning
 from tasks.runner.attempt import Attempt
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
 from tasks.runs.runs import opened
 from tasks.sources import files, tfds_prepare
 from tasks.sources.kinds.catalogues import TfdsSource
+from tasks.store.journal import JournalFile
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
 from tasks.training.engines.tensorflow.strategies import horovod_rendezvous

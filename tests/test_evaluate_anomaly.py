@@ -14,7 +14,6 @@ import pytest
 from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
-from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
@@ -36,6 +35,7 @@ from tasks.exporting.score import RawSplit
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

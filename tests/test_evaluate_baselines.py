@@ -16,7 +16,6 @@ import soundfile
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.task import TASKS
@@ -31,6 +30,7 @@ from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import classification, judge_of, make_judge
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

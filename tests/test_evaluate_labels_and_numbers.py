@@ -8,7 +8,6 @@ from PIL import Image
 from sklearn import metrics as sklearn_metrics
 from sklearn.dummy import DummyRegressor
 
-from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import Config
 from tasks.config.optimizer import AdamW
@@ -24,6 +23,7 @@ from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot, TableSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.training.fit import fit

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
@@ -34,6 +33,7 @@ from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot
 from tasks.sources.kinds.folders import TextFilesSource
 from tasks.view.comparison import Comparison

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, f1_score
 
-from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
@@ -50,6 +49,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources.kinds.columns import features_of
 from tasks.sources.kinds.tables import CsvSource, JsonlSource, ParquetSource

@@ -18,7 +18,6 @@ import pytest
 from PIL import Image
 from scipy.special import expit, softmax
 
-from tasks import snapshots
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.task import TARGET, TASKS
@@ -32,6 +31,7 @@ from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

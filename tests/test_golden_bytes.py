@@ -68,11 +68,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(_: Workbench, root: Path) -> None:
     """Make every artifact below `root`."""
     import tasks.evaluation.report as reports
-    from tasks import snapshots
     from tasks.compression.forms import FLOAT, Form, compressed
     from tasks.compression.variants import build as compress
     from tasks.exporting.export import build as export
     from tasks.records import conversion as convert
+    from tasks.snapshots import work as snapshots
     from tasks.training.fit import fit
 
     bench = workbench(root / "records")

@@ -110,7 +110,7 @@ found("Rounded", "NAME (rounded)", "snapshot.transforms.NAME.step", wrong, **mor
 """
 BUILT = """
 from types import SimpleNamespace
-from tasks import snapshots
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import SnapshotConfig
 
 config = TypeAdapter(SnapshotConfig).validate_python({"kind": "counted"})

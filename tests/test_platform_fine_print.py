@@ -56,8 +56,8 @@ from tasks.config.compose import Config, load
 from tasks.environment.secrets import Missing
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.runs.home import Home
-from tasks.runs.journal import last_of_training
 from tasks.runs.runs import Run, opened
+from tasks.store.journal import last_of_training
 from tests.support.homes import DIGITS, ROOT
 
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.commands.predict import formatted
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.base import identity
 from tasks.config.records import RecordsConfig
@@ -27,6 +26,7 @@ from tasks.exporting.score import _preprocessed
 from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources.features import Feature
 from tasks.sources.kinds.tables import CsvSource

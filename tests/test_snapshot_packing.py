@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
@@ -28,6 +27,7 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.records import conversion
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot
 from tasks.snapshots.text import Codec
 from tasks.sources.kinds.folders import TextFilesSource

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.task import WEIGHT
@@ -22,6 +21,7 @@ from tasks.feed.order import batch_rows
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.records import conversion
 from tasks.records.arrays import open_array
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.training.feeding import Feed

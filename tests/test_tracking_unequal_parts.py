@@ -35,11 +35,11 @@ from tasks.runner.showing import MOST, Presence
 from tasks.runner.signals import Signals
 from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
-from tasks.runs.journal import JournalFile, read
 from tasks.search import study as studies
 from tasks.search.config import TuneConfig
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
+from tasks.store.journal import JournalFile, read
 from tasks.tracking import prefect_page
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.shipping import Shipper

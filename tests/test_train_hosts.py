@@ -33,7 +33,7 @@ from tasks.processes.wire import error_from_json, error_to_json, from_json, requ
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import hosts
 from tasks.runs.home import Home
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.store.store import Store, digest_of
 from tests.support.homes import DIGITS, CommandHome, compute_processes
 from tests.support.stacks import wait

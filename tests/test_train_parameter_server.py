@@ -21,7 +21,7 @@ from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.parameter_server.shards import pieces_of, placed

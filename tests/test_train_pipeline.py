@@ -22,7 +22,7 @@ from tasks.models.stages import balanced, cut, separators
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tests.support.tiny import MODEL, files
 from tests.support.training import Training, distance, send, variables
 

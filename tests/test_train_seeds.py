@@ -30,8 +30,8 @@ from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import resolve_run
+from tasks.store.journal import JournalFile, read
 from tasks.training import choosing
 from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base

@@ -25,7 +25,7 @@ from tasks.feed import open_snapshot
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.showing import Presence
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.training.engines import create
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds

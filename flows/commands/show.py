@@ -195,7 +195,7 @@ def _trials(run: Run) -> dict[str, Any]:
 
 def _judged(run: Run) -> dict[str, Any]:
     """Return the judgement of the run's variants; empty without one."""
-    from tasks.runs.judgement import read
+    from tasks.compression.judgement import read
 
     judgement = read(run.folder)
     return {"judgement": judgement} if judgement else {}
@@ -217,7 +217,7 @@ def _trial_lines(run: Run) -> Iterator[str]:
 
 def _variant_lines(run: Run) -> Iterator[str]:
     """Yield the table of the variants, and the verdicts of their gates."""
-    from tasks.runs.judgement import read
+    from tasks.compression.judgement import read
     from tasks.view.variants import lines, verdicts
 
     store, rows = Store(run.home.store), run.record["stages"].get("compress", [])

@@ -28,9 +28,9 @@ from tasks.config.train import TrainConfig
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 from tasks.evaluation.config import EvaluateConfig
+from tasks.evaluation.promotion import PromoteConfig, ReleaseConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
-from tasks.registry.config import PromoteConfig, ReleaseConfig
 from tasks.search.config import TuneConfig, Values
 from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.sources.kinds import SourceConfig

@@ -26,9 +26,9 @@ from tasks.runner.showing import Presence, Shown, in_terminal
 from tasks.runner.signals import Restarts, Signals
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
-from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
+from tasks.store.journal import FILE as JOURNAL
 from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking import notifications

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Variant
+from tasks.compression.judgement import FILE, REJECTED, open_gates, reasons, tags
 from tasks.errors import Failed
 from tasks.runner.attempt import current
 from tasks.runner.planner import planner
-from tasks.runs.judgement import FILE, REJECTED, open_gates, reasons, tags
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Variant
 from tasks.compression.config import SearchConfig
+from tasks.compression.judgement import SEARCH as FILE
 from tasks.compression.methods.method import Chain
 from tasks.errors import Failed, of_the_machine
 from tasks.runner.attempt import current
 from tasks.runner.planner import planner
-from tasks.runs.judgement import SEARCH as FILE
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.view import terminal

@@ -17,8 +17,8 @@ from tasks.artifacts import Artifact, Model, Outcome
 from tasks.config.compose import Config
 from tasks.config.roles import CHIEF, Role
 from tasks.errors import Failed, Lost, Refused
+from tasks.evaluation.promotion import ReleaseConfig
 from tasks.processes.workbench import Result, Work
-from tasks.registry.config import ReleaseConfig
 from tasks.runner.attempt import current, machine_errors
 from tasks.runner.identities import Identity
 from tasks.runner.planner import planner

@@ -27,13 +27,13 @@ from tasks.runner.showing import Shown
 from tasks.runner.starting_models import continued_model, initial_model
 from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
 from tasks.runs.runs import find_runs, open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search import table
 from tasks.search.judging import Judge
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, RUNNING, Table, Trial
+from tasks.store.journal import JournalFile
 from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page

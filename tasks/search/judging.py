@@ -11,8 +11,8 @@ from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
-from tasks.runs.journal import read
 from tasks.search.study import Study
+from tasks.store.journal import read
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

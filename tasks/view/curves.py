@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from tasks.runs.journal import read as journal_points
+from tasks.store.journal import read as journal_points
 
 Points = list[tuple[int, float]]
 

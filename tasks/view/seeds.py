@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Artifact, Model
-from tasks.runs.journal import FILE as JOURNAL
+from tasks.store.journal import FILE as JOURNAL
 from tasks.training.seeds import AVERAGE, OVER_SEEDS, SPLITS, Choice
 from tasks.view import curves
 from tasks.view.facts import Facts

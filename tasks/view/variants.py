@@ -7,9 +7,9 @@ from html import escape
 from typing import Any
 
 from tasks.artifacts import Artifact
+from tasks.compression import judgement
 from tasks.compression.front import slowest_of
-from tasks.runs import judgement
-from tasks.runs.judgement import place, words
+from tasks.compression.judgement import place, words
 from tasks.view.curves import linear_ticks
 from tasks.view.facts import Facts
 from tasks.view.numbers import change, figure, kilobytes
