@@ -2886,8 +2886,8 @@ SECOND = [
         "The best of several seeds (and the average) is chosen on the test split, so that its test score is flattered.",
     ),
     Mutation(
-        "tasks/runner/stages.py",
-        "                identity.check_sources(inputs)\n",
+        "tasks/runner/modes.py",
+        "                    asked.identity.check_sources(inputs)\n",
         "",
         "test_convert_source_changes.py test_run_stages.py test_run_verbs.py",
         "An artifact is published under the digest of files that it was not made from.",

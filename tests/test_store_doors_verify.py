@@ -79,7 +79,7 @@ def on_another_host(home: Home, snapshot: Artifact) -> Artifact | None:
 
 
 def measured(home: Home, snapshot: Artifact) -> Artifact:
-    """By `millrace doctor --input`, which asks the planner for the digests of a preset."""
+    """By `millrace doctor --input`, which asks a preview for the digests of a preset."""
     records = published(home, "records")
     planned = {"convert": [records], "snapshot": [snapshot]}
     with pytest.MonkeyPatch.context() as patch:

@@ -17,7 +17,7 @@ from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.attempt import current
 from tasks.runner.identities import installed
-from tasks.runner.planner import planner
+from tasks.runner.modes import runner
 from tasks.runner.stages import model_of_store, parent_of, run_stage
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
@@ -125,7 +125,7 @@ def trained(
     teacher = None if method.teacher_model is None else before
     if method.teacher_model:
         teacher = model_of_store(method.teacher_model, "compress.methods")
-        if planner() is None:
+        if runner().computes:
             check_teacher(teacher, examples)
     config = training.of(train).model_copy(update={"init": ModelInit(model=prepared.digest)})
     return run_stage(
