@@ -37,7 +37,7 @@ GROUP = 10
 CLUSTERED = (200, 1000)
 TRUTH, AT_ONCE = 1_000_000, 50_000
 RESAMPLES = 1000
-"""The default of `evaluate.resamples`; the patterns are the same for all data sets, so that few of them bias all alike."""
+"""The default of `evaluate.resamples`; all data sets have the same patterns, so that few of them bias all alike."""
 POWER_AT, POWER_SHARE = (50, 200), 4
 """The examples of which the power is printed, and the replicates for each one of the power."""
 
