@@ -241,14 +241,14 @@ FIRST = [
         ("A backfill whose last span is not whole leaves that part out without a word instead of refusing."),
     ),
     Mutation(
-        "flows/commands/status.py",
+        "flows/commands/stack.py",
         '    reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0\n',
         '    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0\n',
         "test_command_replies.py::test_status_is_0_where_all_is_up_and_nothing_late",
         "`millrace status` ends with 0 although a scheduled run is late, so that a monitor sees nothing.",
     ),
     Mutation(
-        "flows/commands/up.py",
+        "flows/commands/stack.py",
         "    if not loopback(layout.host) and not layout.auth:\n",
         '    if layout.host == "0.0.0.0" and not layout.auth:\n',
         "test_platform_layout.py::test_a_host_that_others_reach_needs_logins",
@@ -2947,7 +2947,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "flows/decisions.py",
+        "flows/commands/decisions.py",
         '    with locked(folder / "lock", terminal.say), registry_of(home) as client:\n',
         "    with registry_of(home) as client:\n",
         "test_store_audit.py test_platform_fine_print.py test_promote_one_at_a_time.py test_promote_awaits.py",
@@ -3112,7 +3112,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "flows/commands/verify.py",
+        "flows/commands/home.py",
         (
             '            if broken is not None:\n                damaged.append({"artifact": name, "file":'
             ' f"line {broken[0]}", "what": broken[1]})\n'
@@ -4178,7 +4178,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "flows/commands/up.py",
+        "flows/commands/stack.py",
         "        None if alert == automations.OFF else alert or default.alert,\n",
         "        None if alert == automations.OFF else alert,\n",
         "test_platform_layout.py",

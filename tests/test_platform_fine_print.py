@@ -28,7 +28,7 @@ from prefect.exceptions import ParameterTypeError
 
 from flows import asking, champions, plans, preflight
 from flows.commands import backfill
-from flows.decisions import checked
+from flows.commands.decisions import checked
 from flows.launching import parse
 from flows.reply import STATUS, Reply, replying, when
 from flows.running import as_run, report_crash
