@@ -382,7 +382,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/config/schedule.py",
+        "tasks/training/schedules.py",
         "        return self.after(step - max(self.warmup - 1, 0), steps - 1 - max(self.warmup - 1, 0))\n",
         "        return self.after(step - self.warmup, steps - 1 - max(self.warmup - 1, 0))\n",
         "test_config_combinations.py::test_the_rate_rises_to_1_in_the_warm_up_and_ends_at_the_last_step",
@@ -396,7 +396,7 @@ FIRST = [
         "A limit of `2MB` (gate or compress.want) accepts files of up to 2.1 MB.",
     ),
     Mutation(
-        "tasks/config/train.py",
+        "tasks/training/config.py",
         '            return self.select == "best" or self.early_stopping is not None\n',
         '            return self.select == "best"\n',
         ("test_train_decides.py::test_the_interval_of_evaluations_is_in_the_digest_where_they_select_or_end"),
@@ -3015,7 +3015,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/config/train.py",
+        "tasks/training/config.py",
         "            return self.on_spike is not None\n",
         "            return False\n",
         (
@@ -3132,7 +3132,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/processes/places.py",
+        "tasks/processes/cluster.py",
         (
             '            members = [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)]'
             ' if first else [""]\n'
@@ -3235,7 +3235,7 @@ THIRD = [
         "Of equally good thresholds the lowest is chosen and exported, and not the one nearest to 0.5.",
     ),
     Mutation(
-        "tasks/config/strategy.py",
+        "tasks/training/strategies.py",
         "    exact: ClassVar[bool] = False\n",
         "",
         (
@@ -4542,7 +4542,7 @@ SIXTH = [
         "A pruned variant that is not smaller after gzip is accepted, as its gzip size is not judged any more.",
     ),
     Mutation(
-        "tasks/config/schedule.py",
+        "tasks/training/schedules.py",
         "bisect_right(self.boundaries, step)]",
         "bisect_right(self.boundaries, step - 1)]",
         "test_train_spikes.py test_config_values.py test_train_optimizers.py test_config_rules.py",

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from tasks.config.compose import load
-from tasks.config.spikes import Rollback
-from tasks.config.train import TrainConfig
 from tasks.runner import tuning
 from tasks.runner.signals import Signals
 from tasks.runner.trials import SECONDS, TrialAttempt
@@ -26,8 +24,10 @@ from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 from tasks.store.journal import JournalFile
 from tasks.tracking.shipping import Shipper
+from tasks.training.config import TrainConfig
 from tasks.training.meter import Meter, Spikes, StepSums
 from tasks.training.primary import BestWeights
+from tasks.training.sections import Rollback
 from tests.support.homes import DIGITS
 
 TUNE = "{space: {train.batch_size: {kind: int, low: 8, high: 16}}, trials: 3, minutes: 5}"

@@ -25,7 +25,6 @@ import pytest
 from flows import asking, session
 from infra import databases, embedded, health, orchestration, prefect_server, services, stack
 from infra.services import Layout
-from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import load
 from tasks.config.notify import NotifyConfig
 from tasks.errors import Failed, Lost, Stopped
@@ -33,6 +32,7 @@ from tasks.exporting import latency
 from tasks.exporting.formats import stablehlo
 from tasks.processes import gang as gangs
 from tasks.processes import member, places, wire
+from tasks.processes.cluster import ClusterConfig
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
 from tasks.processes.wire import Channel, Table

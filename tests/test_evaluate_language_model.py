@@ -15,7 +15,6 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
 from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
@@ -36,6 +35,7 @@ from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot
 from tasks.sources.kinds.folders import TextFilesSource
+from tasks.training.config import TrainConfig
 from tasks.view.comparison import Comparison
 from tasks.view.facts import Facts
 from tasks.view.judgement import _marked, passages

@@ -21,7 +21,6 @@ from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
 from tasks.config.records import RecordsConfig
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
@@ -38,7 +37,9 @@ from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
+from tasks.training.sections import CheckpointConfig
 from tests.support.pages import page_of
 
 QUERIES, DOCUMENTS = 240, 8

@@ -20,7 +20,6 @@ import pytest
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models.architectures.convnet import ConvnetModel
@@ -28,6 +27,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.training.config import TrainConfig
 from tests.support.benches import published, workbench
 
 CONFIG = ConvnetModel(filters=(4,), dense=8, dropout=0.0)

@@ -20,7 +20,6 @@ from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config, load
 from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.config import EvaluateConfig
@@ -41,6 +40,7 @@ from tasks.search import study as studies
 from tasks.search.config import TuneConfig
 from tasks.sources.hashes import split_numbers
 from tasks.training import fit as fitting
+from tasks.training.config import TrainConfig
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.tensorflow import engine as tensorflow_engine
 from tasks.training.group import Cluster

@@ -13,7 +13,6 @@ import pytest
 from tasks.artifacts import Records, Snapshot
 from tasks.config.records import RecordsConfig
 from tasks.config.task import WEIGHT
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.feed.batches import BatchReader
@@ -24,6 +23,7 @@ from tasks.records.arrays import open_array
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.training.config import TrainConfig
 from tasks.training.feeding import Feed
 from tasks.training.plan import make_plan
 

@@ -19,7 +19,6 @@ from mlflow.utils.validation import _validate_param
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.compose import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import gang as crews
 from tasks.processes import places
@@ -43,6 +42,7 @@ from tasks.store.journal import JournalFile, read
 from tasks.tracking import prefect_page
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.shipping import Shipper
+from tasks.training.config import TrainConfig
 from tests.support.homes import DIGITS
 
 

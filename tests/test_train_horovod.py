@@ -19,10 +19,7 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config.optimizer import Sgd
 from tasks.config.roles import CHIEF, WORKER
-from tasks.config.strategy import Horovod
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
@@ -31,6 +28,9 @@ from tasks.training.engines.tensorflow.strategies import make_strategy
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import slots
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
+from tasks.training.optimizers import Sgd
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import Horovod
 from tests.support.homes import DIGITS, ROOT, surroundings
 from tests.support.tiny import CONFIG, MODEL, files, write_snapshot
 from tests.support.training import LONG, PLAIN, Training, distance, send, verdict

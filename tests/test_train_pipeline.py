@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tasks.config.optimizer import AdamW, Sgd
-from tasks.config.strategy import OneDevice, Pipeline
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
@@ -23,6 +20,10 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt
 from tasks.store.journal import read
+from tasks.training.config import TrainConfig
+from tasks.training.optimizers import AdamW, Sgd
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import OneDevice, Pipeline
 from tests.support.tiny import MODEL, files
 from tests.support.training import Training, distance, send, variables
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tasks.config.strategy import Horovod, Mirrored, MultiWorker, Pipeline, Tpu
 from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies import STRATEGIES
 from tasks.training.group import Cluster
+from tasks.training.strategies import Horovod, Mirrored, MultiWorker, Pipeline, Tpu
 
 
 class Connected(Exception):

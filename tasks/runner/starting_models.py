@@ -9,8 +9,6 @@ from typing import Any
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import changed
 from tasks.compression.methods.method import FineTune, ModelMethod
-from tasks.config.fine_tune import ModelInit
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.processes.workbench import work
@@ -23,6 +21,8 @@ from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION
 from tasks.training import work as training
+from tasks.training.config import TrainConfig
+from tasks.training.initial import ModelInit
 from tasks.training.ledger import LEDGER
 from tasks.view import terminal
 

@@ -17,7 +17,6 @@ from prefect.states import Completed
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config.compose import Config, searched, with_values
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import ModelConfig
 from tasks.runner import identities
@@ -37,6 +36,7 @@ from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page
 from tasks.tracking.shipping import Shipper
+from tasks.training.config import TrainConfig
 from tasks.view import terminal
 from tasks.view.words import describe_search, describe_trial
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.optimizer import Sgd
-from tasks.config.schedule import Constant
-from tasks.config.strategy import OneDevice, Pipeline
-from tasks.config.train import TrainConfig
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.training.config import TrainConfig
+from tasks.training.optimizers import Sgd
+from tasks.training.schedules import Constant
+from tasks.training.strategies import OneDevice, Pipeline
 from tests.benchmarks.stepping import synthetic
 
 STAGES, ROUNDS, STEPS = 2, 5, 7

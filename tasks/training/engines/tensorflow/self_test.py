@@ -13,10 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.optimizer import Adam
-from tasks.config.strategy import StrategyConfig
-from tasks.config.train import Precision
 from tasks.errors import Failed
+from tasks.training.config import Precision
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, Classification, Scored
@@ -25,6 +23,8 @@ from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step, copies,
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.group import Cluster
+from tasks.training.optimizers import Adam
+from tasks.training.strategies import StrategyConfig
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

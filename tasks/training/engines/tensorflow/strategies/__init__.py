@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import StrategyConfig
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.group import Cluster, Group
+from tasks.training.strategies import StrategyConfig
 
 STRATEGIES = {
     "one_device": "tasks.training.engines.tensorflow.strategies.one_device",

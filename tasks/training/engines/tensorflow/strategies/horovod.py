@@ -13,12 +13,12 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import Horovod
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import await_server, serve, slots
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.group import Cluster, signed
+from tasks.training.strategies import Horovod
 
 lost = partial(lost_processes, (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.CancelledError))
 """Converts what Horovod reports where another process has died, does not answer, or has left."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tasks.config.strategy import Mirrored
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
 from tasks.training.group import Cluster
+from tasks.training.strategies import Mirrored
 
 
 def create(config: Mirrored, cluster: Cluster) -> Replicated:

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import MultiWorker
 from tasks.errors import Failed, Lost
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
 from tasks.training.group import Cluster, signed
+from tasks.training.strategies import MultiWorker
 
 GROUP_KEY = 0x4D52
 """The collective group of `Processes`; TensorFlow's own groups have small numbers."""

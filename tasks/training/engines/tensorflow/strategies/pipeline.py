@@ -9,7 +9,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tasks.config.strategy import Pipeline
 from tasks.models.stages import cut
 from tasks.training.engines.tensorflow.optimizers import apply_locally, update_in_place
 from tasks.training.engines.tensorflow.segmented_steps import PipelinedStep, PlacedModel
@@ -18,6 +17,7 @@ from tasks.training.engines.tensorflow.strategies import Run
 from tasks.training.engines.tensorflow.strategies.mirrored import device_type
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.group import Alone, Cluster, Group
+from tasks.training.strategies import Pipeline
 
 
 class PipelineStrategy:

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import tensorflow as tf
 
-from tasks.config.strategy import Tpu
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
 from tasks.training.group import Cluster
+from tasks.training.strategies import Tpu
 
 CONNECT_SECONDS = 10.0
 """Seconds to wait for a TPU's address, of which TensorFlow itself waits for ever."""
