@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tasks.artifacts import Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import work
 from tasks.records import work as records
+from tasks.records.config import RecordsConfig
 from tasks.runner import identities
 from tasks.runner.modes import runner
 from tasks.runner.stages import run_stage, verb

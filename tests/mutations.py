@@ -372,7 +372,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/config/records.py",
+        "tasks/records/config.py",
         '        if handling == "group" and isinstance(self.splits, str):\n',
         '        if handling == "group" and self.splits == "official":\n',
         "test_config_combinations.py::test_near_duplicates_move_no_example_out_of_a_given_split",

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from tasks.config.base import Conflict
-from tasks.config.records import RecordsConfig
 from tasks.models.architectures.transformer import TransformerModel
+from tasks.records.config import RecordsConfig
 from tasks.training.schedules import Cosine, Linear
 from tasks.training.strategies import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline
 from tests.support.training import raise_conflict

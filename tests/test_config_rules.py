@@ -18,7 +18,6 @@ from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.base import Conflict, Section
 from tasks.config.compose import Config
 from tasks.config.notify import NotifyConfig
-from tasks.config.records import RecordsConfig
 from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
@@ -31,6 +30,7 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.architectures.vit import ViTModel
 from tasks.processes.cluster import ClusterConfig
+from tasks.records.config import RecordsConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange

@@ -10,7 +10,6 @@ from sklearn.dummy import DummyRegressor
 
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
@@ -20,6 +19,7 @@ from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot, TableSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource

@@ -14,7 +14,6 @@ from PIL import Image
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
@@ -31,6 +30,7 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot

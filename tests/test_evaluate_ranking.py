@@ -20,7 +20,6 @@ from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
@@ -32,6 +31,7 @@ from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot

@@ -23,7 +23,6 @@ from tasks.compression.variants import build as compress
 from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import FloatGate, Subject
@@ -45,6 +44,7 @@ from tasks.models.keras_file import load
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot

@@ -19,12 +19,12 @@ import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.config.records import RecordsConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models.architectures.convnet import ConvnetModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.records.config import RecordsConfig
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.training.config import TrainConfig

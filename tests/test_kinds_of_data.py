@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config.records import NearDuplicates
 from tasks.errors import Refused
 from tasks.records import cells, statistics
 from tasks.records.column_types import TYPES
 from tasks.records.column_types.texts import Text
+from tasks.records.config import NearDuplicates
 from tasks.records.near import compared
 from tasks.records.near.measures import MEASURES, Measure
 from tasks.sources.features import Feature

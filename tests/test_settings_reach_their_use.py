@@ -19,7 +19,6 @@ from tasks import train as verbs
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config, load
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.config import EvaluateConfig
@@ -31,6 +30,7 @@ from tasks.exporting import export as exports
 from tasks.exporting import score as scores
 from tasks.exporting.config import ExportConfig
 from tasks.records.assignment import Assignment
+from tasks.records.config import RecordsConfig
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
 from tasks.runner import starting_models as of_methods

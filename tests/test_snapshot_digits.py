@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots

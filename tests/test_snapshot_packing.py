@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.splits import SnapshotSplit
@@ -25,6 +24,7 @@ from tasks.feed import needs, open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
 from tasks.snapshots import work as snapshots

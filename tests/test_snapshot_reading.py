@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.config.task import WEIGHT
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
@@ -20,6 +19,7 @@ from tasks.feed.order import batch_rows
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.records import conversion
 from tasks.records.arrays import open_array
+from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource

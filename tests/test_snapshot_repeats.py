@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
@@ -97,7 +97,7 @@ import json, sys
 from pathlib import Path
 from tasks.artifacts import Records
 from tasks.snapshots.config import ImageSnapshot
-from tasks.config.records import RecordsConfig
+from tasks.records.config import RecordsConfig
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.snapshots import work as snapshots
 from tasks.records import conversion

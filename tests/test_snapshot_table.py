@@ -13,12 +13,12 @@ import pytest
 
 from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.reader import Reader
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.runner import identities
 from tasks.snapshots import table

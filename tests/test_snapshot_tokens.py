@@ -16,12 +16,12 @@ import pytest
 import tokenizers
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import text, tokens
 from tasks.snapshots import work as snapshots

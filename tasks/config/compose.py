@@ -19,7 +19,6 @@ from tasks.config.base import NOT_IDENTITY, OWN_CODE, Conflict, IsPath, Name, Se
 from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
 from tasks.config.paths import add_folders, change_searched, make_absolute
-from tasks.config.records import RecordsConfig
 from tasks.config.refusals import explain, quoted
 from tasks.config.resources import ResourcesConfig
 from tasks.config.task import TASKS
@@ -29,6 +28,7 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.promotion import PromoteConfig, ReleaseConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
+from tasks.records.config import RecordsConfig
 from tasks.search.config import TuneConfig, Values
 from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.sources.kinds import SourceConfig

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.records import USUAL_NAMES
 from tasks.errors import Refused
 from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Columns, Guess, name_of, refuse
@@ -20,6 +19,7 @@ from tasks.guess.samples import ENDINGS, kind_of_file
 from tasks.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
 from tasks.guess.tables import SAMPLED_FILES, few_to_judge, larger_splits, worries_of_classes
 from tasks.records.assignment import usual
+from tasks.records.config import USUAL_NAMES
 from tasks.sources.class_folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, is_image, is_sound
 from tasks.sources.features import in_order
 from tasks.sources.kinds.folders import TextFilesSource

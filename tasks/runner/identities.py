@@ -13,11 +13,11 @@ from tasks.artifacts import Artifact, Model, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
+from tasks.records.config import RecordsConfig
 from tasks.search.config import TuneConfig
 from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
