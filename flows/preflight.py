@@ -115,7 +115,7 @@ def check_source(flow: str, config: Config) -> None:
 
 def check_cluster(config: Config) -> None:
     """Check that this host is the first of `train.cluster.hosts`, which runs the flow."""
-    from tasks.processes.cluster import is_here
+    from tasks.processes.config import is_here
 
     cluster = config.train.cluster
     if cluster is None:

@@ -3132,7 +3132,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/processes/cluster.py",
+        "tasks/processes/config.py",
         (
             '            members = [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)]'
             ' if first else [""]\n'

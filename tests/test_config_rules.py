@@ -29,7 +29,7 @@ from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.architectures.vit import ViTModel
-from tasks.processes.cluster import ClusterConfig
+from tasks.processes.config import ClusterConfig
 from tasks.records.config import RecordsConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig

@@ -16,12 +16,11 @@ from tasks.config.base import Conflict, identity
 from tasks.config.compose import Config, with_values
 from tasks.config.paths import located
 from tasks.config.refusals import _remedy
-from tasks.config.roles import CHIEF, SIDECAR
 from tasks.config.sizes import Bytes, parse
 from tasks.config.task import TASKS
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
-from tasks.processes.cluster import ClusterConfig
+from tasks.processes.config import CHIEF, SIDECAR, ClusterConfig
 from tasks.records.config import RecordsConfig
 from tasks.search.choosing import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
 from tasks.search.config import TuneConfig

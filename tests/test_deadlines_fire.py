@@ -32,7 +32,7 @@ from tasks.exporting import latency
 from tasks.exporting.formats import stablehlo
 from tasks.processes import gang as gangs
 from tasks.processes import member, places, wire
-from tasks.processes.cluster import ClusterConfig
+from tasks.processes.config import ClusterConfig
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
 from tasks.processes.wire import Channel, Table

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tasks.config.compose import load
-from tasks.processes.cluster import find_place
+from tasks.processes.config import find_place
 from tests.support.homes import ROOT, CommandHome
 from tests.support.hosts import DOCKERFILE, FEW, as_host, train
 from tests.support.hosts import names as names

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.config.resources import ResourcesConfig
+from tasks.processes.config import ResourcesConfig
 from tasks.processes.fork_server import SHARED
 from tasks.store.journal import read
 from tests.support.homes import DIGITS, ROOT, CommandHome, surroundings

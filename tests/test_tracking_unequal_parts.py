@@ -18,11 +18,11 @@ from mlflow.utils.validation import _validate_param
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.compose import load
-from tasks.config.roles import CHIEF, SIDECAR, WORKER
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import gang as crews
 from tasks.processes import places
 from tasks.processes.child import Child
+from tasks.processes.config import CHIEF, SIDECAR, WORKER
 from tasks.processes.gang import Gang
 from tasks.processes.threads import processor
 from tasks.processes.workbench import Limits, Request, Work

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
 from tasks.errors import Failed, Lost, Stopped, Superseded
+from tasks.processes.config import CHIEF, SIDECAR, WORKER, Role
 from tasks.processes.gang import Crew, HeldPort, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.signals import Restarts

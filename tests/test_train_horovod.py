@@ -19,8 +19,8 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config.roles import CHIEF, WORKER
 from tasks.errors import Lost, Stopped
+from tasks.processes.config import CHIEF, WORKER
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow import self_test

@@ -20,7 +20,7 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config.compose import validate
 from tasks.errors import Failed, Lost, Refused, Stopped
-from tasks.processes.cluster import ClusterConfig, Place, expanded, find_place
+from tasks.processes.config import ClusterConfig, Place, expanded, find_place
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member

@@ -15,9 +15,9 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.compose import validate
-from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.feed import open_snapshot
+from tasks.processes.config import CHIEF, WORKER, Role
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.showing import Presence

@@ -15,7 +15,7 @@ from tasks.runs.home import Home, find_home
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
-    from tasks.processes.cluster import Place
+    from tasks.processes.config import Place
 
 
 def worker(
@@ -34,7 +34,7 @@ def worker(
         process.pause()
         home = find_home().readable()
         from tasks.config.compose import load
-        from tasks.processes.cluster import find_place
+        from tasks.processes.config import find_place
         from tasks.view import terminal
 
         config = load(preset, flags, terminal.say)

@@ -20,7 +20,6 @@ from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
 from tasks.config.paths import add_folders, change_searched, make_absolute
 from tasks.config.refusals import explain, quoted
-from tasks.config.resources import ResourcesConfig
 from tasks.config.task import TASKS
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
@@ -28,6 +27,7 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.promotion import PromoteConfig, ReleaseConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
+from tasks.processes.config import ResourcesConfig
 from tasks.records.config import RecordsConfig
 from tasks.search.config import TuneConfig, Values
 from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig

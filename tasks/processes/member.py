@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed, Stopped
-from tasks.processes.cluster import ClusterConfig
+from tasks.processes.config import ClusterConfig
 from tasks.processes.gang import HeldPort
 from tasks.processes.places import Process
 from tasks.processes.threads import processor

@@ -13,8 +13,8 @@ from typing import Any
 
 from tasks.artifacts import Artifact
 from tasks.config.compose import Config
-from tasks.config.roles import CHIEF, Role
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
+from tasks.processes.config import CHIEF, Role
 from tasks.processes.fork_server import fork_server
 from tasks.processes.gang import Crew
 from tasks.processes.meeting import Meeting

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from tasks.artifacts import Artifact, Outcome
 from tasks.config.compose import Config
-from tasks.config.roles import Role
+from tasks.processes.config import Role
 from tasks.processes.workbench import Work
 from tasks.runner.attempt import current, machine_errors
 from tasks.runner.identities import Identity

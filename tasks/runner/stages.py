@@ -13,9 +13,9 @@ from prefect.client.schemas import State
 from prefect.states import Completed
 
 from tasks.artifacts import Artifact, Model, Outcome
-from tasks.config.roles import CHIEF, Role
 from tasks.errors import Failed, Lost, Refused
 from tasks.evaluation.promotion import ReleaseConfig
+from tasks.processes.config import CHIEF, Role
 from tasks.processes.workbench import Result, Work
 from tasks.runner.attempt import current
 from tasks.runner.identities import Identity

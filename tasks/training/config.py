@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
-from tasks.config.roles import SIDECAR, Role
 from tasks.config.task import TASKS, check_options
 from tasks.feed.augmentations import AugmentConfig
-from tasks.processes.cluster import ClusterConfig
+from tasks.processes.config import SIDECAR, ClusterConfig, Role
 from tasks.training.initial import InitConfig, Text
 from tasks.training.optimizers import Adam, OptimizerConfig, Pattern
 from tasks.training.schedules import Cosine, RateScaling, ScheduleConfig

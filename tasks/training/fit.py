@@ -10,11 +10,11 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.roles import SIDECAR
 from tasks.errors import Stopped
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
+from tasks.processes.config import SIDECAR
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.board import FOLDER, Board

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tasks.config.base import NOT_IDENTITY, Conflict
 from tasks.config.kinds import Kind, any_of
-from tasks.config.roles import CHIEF, WORKER, Role
+from tasks.processes.config import CHIEF, WORKER, Role
 
 
 class Strategy(Kind):

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.roles import CHIEF, WORKER
 from tasks.models.architectures.mlp import MlpModel
+from tasks.processes.config import CHIEF, WORKER
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.config import TrainConfig

@@ -1,8 +1,4 @@
-"""The hosts of a training by processes on several hosts: the section `train.cluster`, and where it names none.
-
-TF_CONFIG is TensorFlow's own variable (Kubeflow sets it); Slurm's are those of `srun`; Kubernetes' is that of an
-Indexed Job whose pods have a subdomain (a headless service).
-"""
+"""Where processes run and what they may use: sections `train.cluster` and `resources`, roles of a training's processes."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -192,3 +188,70 @@ def _integer(variable: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise Refused(variable, text or "not set", "must be a number", "correct it") from None
+
+
+Seconds = Annotated[int, Field(ge=1)]
+
+
+class TimeoutsConfig(Section):
+    """Seconds after which a stage is ended, by stage; `resources.timeout` where nothing is given."""
+
+    convert: Seconds | None = None
+    """Of stage `convert`."""
+
+    snapshot: Seconds | None = None
+    """Of stage `snapshot`."""
+
+    train: Seconds | None = None
+    """Of stage `train`; it saves first, and the next run resumes from there."""
+
+    evaluate: Seconds | None = None
+    """Of stage `evaluate`."""
+
+    compress: Seconds | None = None
+    """Of each variant of stage `compress`, and of each training of a method."""
+
+    export: Seconds | None = None
+    """Of stage `export`."""
+
+    promote: Seconds | None = None
+    """Of each step of stage `promote`: registering, scoring the champion again."""
+
+
+class ResourcesConfig(Section):
+    """Threads and time-outs."""
+
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """CPU threads of a compute process; default: the physical cores that affinity and cgroup quota allow. The
+    weights' last bits depend on it."""
+
+    timeout: Seconds | None = None
+    """Seconds after which a stage's process is asked to save and leave; it has `resources.grace` for that. Default: no
+    limit."""
+
+    grace: Seconds = 120
+    """Seconds between a signal (SIGTERM, Ctrl-C, a time-out) and the end of a process that has not left by itself:
+    a training ends the step that is under way, then saves. While it writes its state it has a second for each 20 MB of
+    it besides."""
+
+    timeouts: TimeoutsConfig = TimeoutsConfig()
+    """The same by stage."""
+
+    def limit(self, stage: str) -> tuple[str, float]:
+        """Return the field that limits a stage, and its seconds; infinity without a limit."""
+        own: int | None = getattr(self.timeouts, stage)
+        field, seconds = ("resources.timeout", self.timeout) if own is None else (f"resources.timeouts.{stage}", own)
+        return field, float("inf") if seconds is None else seconds
+
+
+class Role(NamedTuple):
+    """The part of a process in a gang."""
+
+    name: str
+    serves: bool = False
+    """Whether it works for the chief until the chief has ended, and has no result of its own."""
+    replaced: bool = False
+    """Whether it is started again alone where it is lost, while the others go on."""
+
+
+CHIEF, WORKER, SIDECAR = Role("chief"), Role("worker"), Role("sidecar", serves=True)
