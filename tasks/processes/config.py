@@ -1,4 +1,4 @@
-"""Where processes run and what they may use: sections `train.cluster` and `resources`, roles of a training's processes."""
+"""Where processes run: the sections `train.cluster` and `resources`, and the roles of a training's processes."""
 
 from __future__ import annotations
 
