@@ -1478,10 +1478,10 @@ FIRST = [
         "A Horovod worker whose first host never starts waits for ever instead of failing after 60 s.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/multi_worker.py",
+        "tasks/training/strategies.py",
         (
-            "    if threading.current_thread() is threading.main_thread():\n"
-            "        signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
+            "        if threading.current_thread() is threading.main_thread():\n"
+            "            signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
             "own, for preemptions\n"
         ),
         "",
@@ -3757,9 +3757,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/mirrored.py",
-        '    if len(tf.config.list_physical_devices("GPU")) >= devices:\n',
-        '    if len(tf.config.list_physical_devices("GPU")) > devices:\n',
+        "tasks/training/engines/tensorflow/strategies/replicated.py",
+        '    if len(tf.config.list_physical_devices("GPU")) < devices:\n',
+        '    if len(tf.config.list_physical_devices("GPU")) <= devices:\n',
         "test_train_uses_all_accelerators.py",
         (
             "On a machine with 4 GPUs, `mirrored` or `pipeline` with `devices: 4` silently trains on 4"

@@ -63,7 +63,6 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
     from tasks.training.engines.tensorflow.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
-    from tasks.training.engines.tensorflow.strategies import make_strategy
     from tasks.training.group import Cluster
 
     def after(seconds: float, x: Any) -> Any:
@@ -84,7 +83,7 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
         def compute_output_spec(self, inputs: Any, training: bool | None = None) -> Any:
             return keras.KerasTensor((*inputs.shape[:-1], self.units))
 
-    placed = make_strategy(strategy, Cluster())
+    placed = strategy.create(Cluster())
     with placed.scope():
         x = keras.Input((2,), name="x")
         model = placed.place(keras.Model(x, Sleeping(2)(Sleeping(2)(x))))

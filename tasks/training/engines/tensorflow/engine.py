@@ -40,7 +40,7 @@ from tasks.training.engines.tensorflow.step import (
     split_seeds,
     trimmed,
 )
-from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
+from tasks.training.engines.tensorflow.strategies import Placement
 from tasks.training.engines.tensorflow.watching import Watched
 from tasks.training.engines.tensorflow.weights import Weights, adapt, rate_factors, values
 from tasks.training.feeding import Feed
@@ -84,7 +84,7 @@ class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
     def __init__(
-        self, step: Step, strategy: Strategy, plan: Plan, feed: Feed, weights: Weights, watched: Watched | None
+        self, step: Step, strategy: Placement, plan: Plan, feed: Feed, weights: Weights, watched: Watched | None
     ) -> None:
         self.model, self.optimizer, self.plan, self.feed = step.model, step.optimizer, plan, feed
         self._strategy = strategy
@@ -251,7 +251,7 @@ def build(
 ) -> TensorFlowEngine:
     """Create the engine of a config."""
     hardware.prepare()
-    strategy = make_strategy(config.strategy, cluster)  # first: it configures devices, before TensorFlow is initialised
+    strategy = config.strategy.create(cluster)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():
         with policy(POLICY[config.precision]):
