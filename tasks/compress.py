@@ -48,7 +48,7 @@ def compress(
     Raises:
         Failed: no variant is what `compress.want` asks for.
     """
-    from tasks.compression.forms import FLOAT, Form, compressed
+    from tasks.compression.specs import FLOAT, VariantSpec, compressed
 
     records = parent_of(examples, "records", Records)
     task = model.task
@@ -62,21 +62,21 @@ def compress(
             models[chain.name] = starting_models.change_model(method, before, examples, chain.name, train, seed)
         return models[chain.name]
 
-    def variant(form: Form) -> Variant:
-        if form.name not in made:
-            parent = None if form.parent is None else variant(form.parent)
-            reference = variant(FLOAT) if form.methods else None
-            of = changed(form.methods.on_model)
-            made[form.name] = run_stage(
+    def variant(spec: VariantSpec) -> Variant:
+        if spec.name not in made:
+            parent = None if spec.parent is None else variant(spec.parent)
+            reference = variant(FLOAT) if spec.methods else None
+            of = changed(spec.methods.on_model)
+            made[spec.name] = run_stage(
                 "compress",
                 Variant,
-                identities.variant(form, of, examples, parent, reference, task, config, evaluate),
+                identities.variant(spec, of, examples, parent, reference, task, config, evaluate),
                 work(
-                    compression.write_variant, form, of, examples, records, report, parent, reference, config, evaluate
+                    compression.write_variant, spec, of, examples, records, report, parent, reference, config, evaluate
                 ),
-                name=form.name,
+                name=spec.name,
             )
-        return made[form.name]
+        return made[spec.name]
 
     chains = {chain.name: chain for chain in config.chains}
     if config.search is not None:
@@ -95,13 +95,13 @@ def compress(
             ),
         )
         chains |= {chain.name: chain for chain in searched}
-    forms = [*map(Form, export.formats), *map(compressed, chains.values())]
-    variants = [variant(form) for form in forms]
+    specs = [*map(VariantSpec, export.formats), *map(compressed, chains.values())]
+    variants = [variant(spec) for spec in specs]
 
     def judge() -> dict[str, Any]:
         latencies = measure_stage("compress", "latency", work(latency.measure, list(made.values()), examples))
         reference = made.get(FLOAT.name)
-        judging = work(compression.judge, forms, variants, reference, report, latencies, task, config, evaluate)
+        judging = work(compression.judge, specs, variants, reference, report, latencies, task, config, evaluate)
         return measure_stage("compress", "gates", judging)
 
     return kept(variants, judged("compress", identities.judgement(variants, report, config, evaluate), judge))

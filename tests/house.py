@@ -115,11 +115,11 @@ WALKS: dict[str, list[str]] = {
         tasks/compress.py: compress
         tasks/compression/config.py: CompressConfig.chains > chain_of
         tasks/compress.py: ^compress
-        tasks/compression/forms.py: compressed > Form
+        tasks/compression/specs.py: compressed > VariantSpec
         tasks/compress.py: ^compress
         tasks/compression/work.py: write_variant
         tasks/compression/variants.py: build
-        tasks/compression/forms.py: Form.on_file
+        tasks/compression/specs.py: VariantSpec.on_file
         tasks/compression/variants.py: ^build
         tasks/compression/methods/quantise.py: Int8Dynamic.write > int8 > quantised
         = work.quantize(
@@ -228,8 +228,9 @@ WALKS: dict[str, list[str]] = {
         tasks/records/cells.py: typed
         tasks/records/column_types/numbers.py: Number.typed > Number.array
         tasks/records/cells.py: ^typed
-        tasks/records/sorting.py: ^Sorter._typed > ^Sorter._sorted_out > ^Sorter.sort > Sorter._written > write_run
-        tasks/records/merging.py: ~pa.ipc Runs._open > ^Runs > ^Merger > Merger._rows > ^Merger._ranges > ^Merger.write
+        tasks/records/sorting.py: ^Sorter._typed > ^Sorter._sorted_out > ^Sorter.sort > Sorter._written > write_spill
+        tasks/records/merging.py: ~pa.ipc Spills._open > ^Spills > ^Merger > Merger._rows
+        tasks/records/merging.py: ^Merger._ranges > ^Merger.write
         tasks/records/column_types/numbers.py: Number.entry
         tasks/sources/encoding.py: floats_entry
         tasks/records/merging.py: ^Merger.write

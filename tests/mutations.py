@@ -454,8 +454,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/conversion.py",
-        "    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})\n",
-        "    copies = duplicates.find(runs, features, config.duplicates, {})\n",
+        "    copies = duplicates.find(spills, features, config.duplicates, near.dropped if near else {})\n",
+        "    copies = duplicates.find(spills, features, config.duplicates, {})\n",
         "test_convert_near_duplicates.py::test_dropped_near_duplicates_leave_the_first_by_key",
         (
             "With duplicates drop and near_duplicates drop together, rows that both drop are counted twice: "
@@ -1825,8 +1825,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/sorting.py",
-        "            run.classes = dict(sorted((Counter(run.classes) + counts).items()))",
-        "            run.classes = dict(sorted(counts.items()))",
+        "            spill.classes = dict(sorted((Counter(spill.classes) + counts).items()))",
+        "            spill.classes = dict(sorted(counts.items()))",
         "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
         "Classes that occur in the first batches of a piece alone are unknown, and their rows get no number.",
     ),
@@ -2135,14 +2135,14 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/near/search.py",
-        "near.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))[row.number]",
-        "near.dropped.setdefault(first.run, np.zeros(runs.rows(first.run), bool))[row.number]",
+        "near.dropped.setdefault(row.spill, np.zeros(spills.rows(row.spill), bool))[row.number]",
+        "near.dropped.setdefault(first.spill, np.zeros(spills.rows(first.spill), bool))[row.number]",
         "test_convert_parts.py",
         "Of several runs other rows than the near-duplicates are dropped.",
     ),
     Mutation(
         "tasks/records/near/search.py",
-        "signatures, run, row, values = signatures[order], run[order], row[order], values[order]",
+        "signatures, spill, row, values = signatures[order], spill[order], row[order], values[order]",
         "signatures, row, values = signatures[order], row[order], values[order]",
         "test_convert_near_duplicates.py::test_texts_of_a_bucket_in_order_of_signature_are_read_in_their_own_runs",
         "Texts of a large bucket are compared with those of another run, and near-duplicates stay.",
@@ -2401,15 +2401,15 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/sorting.py",
-        "run.filtered += len(good) - len(kept)",
-        "run.filtered = len(good) - len(kept)",
+        "spill.filtered += len(good) - len(kept)",
+        "spill.filtered = len(good) - len(kept)",
         "test_convert_parts.py::test_what_is_left_out_of_a_piece_is_that_of_all_its_batches",
         "Counts of filtered rows are those of the last batch of each piece.",
     ),
     Mutation(
         "tasks/records/sorting.py",
-        "run.skipped += len(rows.skipped)",
-        "run.skipped = len(rows.skipped)",
+        "spill.skipped += len(rows.skipped)",
+        "spill.skipped = len(rows.skipped)",
         "test_convert_parts.py::test_what_is_left_out_of_a_piece_is_that_of_all_its_batches",
         "Counts of skipped texts are those of the last batch.",
     ),
@@ -2841,7 +2841,7 @@ SECOND = [
     Mutation(
         "tasks/runner/identities.py",
         (
-            '    if any(method.reads_limit for method in form.methods):\n        limits["max_quality_loss"] ='
+            '    if any(method.reads_limit for method in spec.methods):\n        limits["max_quality_loss"] ='
             " config.max_quality_loss(evaluate.primary_of(task)[0])\n"
         ),
         "",
@@ -4533,7 +4533,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/compression/verdicts.py",
-        'product(form.methods, "gzip_limit")',
+        'product(spec.methods, "gzip_limit")',
         'product(form.methods, "size_ratio")',
         (
             "test_compress_variants.py test_compress_methods.py test_compress_parts.py"
@@ -4613,7 +4613,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/records/near/search.py",
-        "    members |= _repeated(runs, hash_of(compared.column))\n",
+        "    members |= _repeated(spills, hash_of(compared.column))\n",
         "",
         "test_convert_near_duplicates.py test_convert_parts.py",
         (

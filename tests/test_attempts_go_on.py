@@ -20,7 +20,7 @@ from tasks.runner.tuning import SPENT, Search
 from tasks.runs import runs as of_runs
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
-from tasks.search.judging import Judge
+from tasks.search.judging import TrialMonitor
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 from tasks.store.journal import JournalFile
 from tasks.tracking.shipping import Shipper
@@ -228,12 +228,12 @@ def test_a_journal_knows_what_earlier_attempts_have_written(tmp_path: Path) -> N
     assert JournalFile(path).reached == 40
 
 
-def judge_of(select: str, reported: dict[int, float]) -> Judge:
+def judge_of(select: str, reported: dict[int, float]) -> TrialMonitor:
     def report(number: int, step: int, score: float) -> None:
         assert reported.setdefault(step, score) == score, "what is stored stays as it is"
 
     study: Any = SimpleNamespace(report=report, prunes=lambda number, step: False)
-    return Judge(study, 0, "accuracy", TrainConfig.model_validate({"steps": 50, "select": select}), 50)
+    return TrialMonitor(study, 0, "accuracy", TrainConfig.model_validate({"steps": 50, "select": select}), 50)
 
 
 @pytest.mark.parametrize("select", ["last", "best"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.compression.config import WantConfig
-from tasks.compression.front import Point, choose, dominated_by, missed
+from tasks.compression.front import FrontEntry, choose, dominated_by, missed
 from tasks.config.compose import Config, validate
 from tasks.config.sizes import parse
 from tasks.errors import Refused
@@ -20,27 +20,27 @@ from tasks.view import variants as picture
 few = st.integers(1, 4)
 points = st.lists(st.tuples(few, few, few, st.booleans()), min_size=1, max_size=8).map(
     lambda rows: [
-        Point(f"v{number}", size, loss / 100, latency / 4, accepted)
+        FrontEntry(f"v{number}", size, loss / 100, latency / 4, accepted)
         for number, (size, loss, latency, accepted) in enumerate(rows)
     ]
 )
-A, B, C = (Point("a", 100, 0.02, 0.5), Point("b", 200, 0.0, 0.4), Point("c", 200, 0.02, 0.5))
+A, B, C = (FrontEntry("a", 100, 0.02, 0.5), FrontEntry("b", 200, 0.0, 0.4), FrontEntry("c", 200, 0.02, 0.5))
 
 
 def test_what_is_nowhere_better_and_somewhere_worse_is_dominated() -> None:
     assert dominated_by([A, B, C]) == {"a": None, "b": None, "c": "a"}
-    rejected = Point("a", 100, 0.02, 0.5, accepted=False)
+    rejected = FrontEntry("a", 100, 0.02, 0.5, accepted=False)
     assert dominated_by([rejected, B, C]) == {"a": None, "b": None, "c": "b"}, "what is rejected dominates nothing"
-    behind = Point("d", 300, 0.02, 0.5)
+    behind = FrontEntry("d", 300, 0.02, 0.5)
     assert dominated_by([rejected, C, behind]) == {"a": None, "c": None, "d": "c"}, (
         "nor does it push others off the front"
     )
-    twice = Point("d", 200, 0.02, 0.5)
+    twice = FrontEntry("d", 200, 0.02, 0.5)
     assert dominated_by([C, twice]) == {"c": None, "d": None}, "two that are equal"
 
 
 @given(points)
-def test_the_front_is_what_nothing_dominates_and_dominates_all_else(variants: list[Point]) -> None:
+def test_the_front_is_what_nothing_dominates_and_dominates_all_else(variants: list[FrontEntry]) -> None:
     found = dominated_by(variants)
     by_name = {point.name: point for point in variants}
     front = [point for point in variants if point.accepted and found[point.name] is None]
@@ -57,7 +57,7 @@ def test_the_front_is_what_nothing_dominates_and_dominates_all_else(variants: li
 
 @given(points, st.tuples(*[st.none() | few] * 3).filter(any))
 def test_the_choice_meets_all_limits_and_is_the_smallest_on_the_front(
-    variants: list[Point], limits: tuple[int | None, ...]
+    variants: list[FrontEntry], limits: tuple[int | None, ...]
 ) -> None:
     size, loss, latency = limits
     want = WantConfig(
@@ -77,8 +77,8 @@ def test_a_missed_want_names_for_each_variant_what_it_misses() -> None:
     text = missed([A, B], want, {"b": "loses at least 0.1"})
     assert text == "a: quality_loss 0.02 of at most 0.01; b: bytes 200 of at most 150, loses at least 0.1"
     assert missed([], want, {}) == "no LiteRT file was made", "as by a search that found nothing"
-    assert Point("d", 402_780, 0.0, 1.0).misses(WantConfig(bytes=10_000)) == ["bytes 402,780 of at most 10,000"]
-    assert Point("d", 1, 0.0, None).misses(WantConfig(latency=1.0)) == ["latency not measured of at most 1"]
+    assert FrontEntry("d", 402_780, 0.0, 1.0).misses(WantConfig(bytes=10_000)) == ["bytes 402,780 of at most 10,000"]
+    assert FrontEntry("d", 1, 0.0, None).misses(WantConfig(latency=1.0)) == ["latency not measured of at most 1"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_an_empty_want_is_refused() -> None:
 
 
 def test_the_picture_shows_every_variant_the_front_and_what_is_rejected() -> None:
-    rejected = Point("<d>", 50, 0.3, 2.0, accepted=False)
+    rejected = FrontEntry("<d>", 50, 0.3, 2.0, accepted=False)
     given_points = [A, B, C, rejected]
     found = dominated_by(given_points)
     rows = {point.name: {**point.as_json(), "dominated_by": found[point.name]} for point in given_points}

@@ -51,7 +51,7 @@ found = {
 
 import numpy as np
 from tasks.compression import changed
-from tasks.compression.forms import compressed
+from tasks.compression.specs import compressed
 from tasks.compression.keras_layers import kernels
 from tasks.compression.variants import build
 from tasks.evaluation.config import EvaluateConfig

@@ -22,13 +22,13 @@ from pydantic import ValidationError
 from tasks.artifacts import Model, Report, Variant
 from tasks.compression.changed import build as changed_build
 from tasks.compression.config import CompressConfig, chain_of
-from tasks.compression.forms import FLOAT, Form
 from tasks.compression.inputs import MethodInputs
 from tasks.compression.keras_layers import kernels
 from tasks.compression.litert import Layer, layers_of
 from tasks.compression.methods import quantise
 from tasks.compression.methods.prune import Cluster, Prune
 from tasks.compression.methods.quantise import Gptq, Int4Dynamic, Int8Selective
+from tasks.compression.specs import FLOAT, VariantSpec
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
 from tasks.errors import Failed
@@ -80,7 +80,7 @@ def make(
     common = (digits.model, digits.snapshot, digits.records)
     made: dict[str, Variant] = {}
 
-    def one(form: Form, config: CompressConfig = CONFIG) -> Variant:
+    def one(form: VariantSpec, config: CompressConfig = CONFIG) -> Variant:
         if form.name not in made:
             parent = None if form.parent is None else one(form.parent)
             reference = one(FLOAT) if form.methods else None
@@ -321,7 +321,7 @@ def test_an_export_compares_a_variant_with_its_own_model_and_keeps_out_what_was_
         with_file(each, each.name, without_largest_weights((each.path / "model.tflite").read_bytes())) for each in whole
     ]
     other = with_file(variant, "other", (make(FLOAT).path / "model.tflite").read_bytes())
-    given = [make(Form("saved_model")), variant, other, *damaged]
+    given = [make(VariantSpec("saved_model")), variant, other, *damaged]
     export(bench, digits.model, *common, given, ExportConfig(golden=8), None, models)
     root = bench.staging.root
     with np.load(root / "golden.npz") as golden:

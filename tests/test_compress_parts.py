@@ -18,7 +18,7 @@ from scipy.special import expit, log_softmax, softmax
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import keras_layers
 from tasks.compression.config import CompressConfig, WantConfig
-from tasks.compression.front import Point, choose
+from tasks.compression.front import FrontEntry, choose
 from tasks.compression.inputs import BATCH, TOKENS_OF_BATCH, MethodInputs, evenly
 from tasks.compression.keras_layers import Constraint
 from tasks.compression.litert import MIN_VALUES, Layer, with_int8_tables
@@ -45,8 +45,8 @@ TUNED = FineTune(steps=10)
 
 
 def test_of_equal_sizes_the_faster_is_chosen_and_what_was_not_measured_misses_a_limit() -> None:
-    def point(name: str, size: int, loss: float, latency: float | None, accepted: bool = True) -> Point:
-        return Point(name, size, loss, latency, accepted)
+    def point(name: str, size: int, loss: float, latency: float | None, accepted: bool = True) -> FrontEntry:
+        return FrontEntry(name, size, loss, latency, accepted)
 
     slow, fast = point("slow", 10, 0.0, 0.9), point("fast", 10, 0.01, 0.5)
     rejected, unknown = point("rejected", 5, 0.0, 0.1, accepted=False), point("unknown", 6, 0.0, None)

@@ -14,9 +14,9 @@ import pytest
 
 from tasks.artifacts import Model, Report, Variant
 from tasks.compression.config import CompressConfig, SearchConfig
-from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.methods.method import Chain
 from tasks.compression.search import Trial, ask, on_front, space
+from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.compression.variants import build
 from tasks.compression.variants import lost_on_validation as lost_on_validation
 from tasks.errors import Failed
@@ -184,4 +184,4 @@ def test_what_a_variant_loses_is_of_the_validation_split(
     own = (LiteRT(int8.path / "model.tflite", 1)({"image": images}).argmax(-1) == labels).mean()
     found = lost_on_validation(workbench_at(tmp_path / "lost"), int8, *common, report, EVALUATE)
     assert found == pytest.approx(reported - own)
-    assert Form("litert").name == "litert"
+    assert VariantSpec("litert").name == "litert"

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
 from tasks.evaluation.config import EvaluateConfig
@@ -45,7 +45,7 @@ def variants(digits, report, workbench_at, publish, tmp_path_factory):
         given = (digits.model, digits.snapshot, digits.records, report, parent, reference, CONFIG, EVALUATE)
         return replace(publish(Variant, bench, build(bench, form, *given)), name=form.name)
 
-    saved_model = make(Form("saved_model"), None)
+    saved_model = make(VariantSpec("saved_model"), None)
     litert = make(FLOAT, saved_model)
     int8 = make(INT8, litert)
     return saved_model, litert, int8
@@ -77,7 +77,7 @@ def judged(variants, report, workbench_at, tmp_path_factory):
     def judge_them(config=CONFIG, others=None, latency=None):
         bench = workbench_at(tmp_path_factory.mktemp("judged") / "bench")
         saved_model, litert, int8 = others or variants
-        forms = [Form("saved_model"), FLOAT, INT8]
+        forms = [VariantSpec("saved_model"), FLOAT, INT8]
         given = (report, latency or {}, "classification", config, EVALUATE)
         return judge(bench, forms, [saved_model, litert, int8], litert, *given)
 

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
-from tasks.compression.forms import Form, compressed
+from tasks.compression.specs import VariantSpec, compressed
 from tasks.config.base import NamesOwnCode, identity
 from tasks.config.compose import Config, resolve
 from tasks.config.flags import mappings
@@ -375,7 +375,7 @@ def decided(sections: dict[str, Any]) -> bytes:
 
 def variants(model: Model, snapshot: Snapshot, sections: dict[str, Any]) -> list[identities.Identity]:
     """A float form, and what each entry of `compress.methods` makes of it."""
-    forms = [Form("litert"), *map(compressed, sections["compress"].chains)]
+    forms = [VariantSpec("litert"), *map(compressed, sections["compress"].chains)]
     arguments = (sections["model"].task, sections["compress"], sections["evaluate"])
     return [identities.variant(form, model, snapshot, None, None, *arguments) for form in forms]
 

@@ -24,8 +24,8 @@ from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.records.conversion import build, convert
 from tasks.records.reading import RecordsReader
-from tasks.records.sorting import RUNS
-from tasks.sources import Piece, Rows
+from tasks.records.sorting import SPILLS
+from tasks.sources import Partition, Rows
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.sources.sklearn import Digits
 from tasks.store.files import checksums
@@ -137,7 +137,7 @@ def test_an_empty_shard_of_a_full_split_is_well(bench: Workbench, rows_source: C
 
 def test_a_source_that_changes_while_it_is_read_fails(bench: Workbench, rows_source: Callable) -> None:
     class Restless(rows_source):  # type: ignore[misc]
-        def read(self, piece: Piece) -> Iterator[Rows]:
+        def read(self, piece: Partition) -> Iterator[Rows]:
             yield from super().read(piece)
             self.rows["row/0042"] = (png(43), 1)
 
@@ -208,7 +208,7 @@ def test_ten_broken_examples_are_named_the_others_counted_and_what_is_written_is
         convert(bench, "rows", rows_source(many() | broken), CONFIG)
     names = "; ".join(f"{key} (no payload)" for key in sorted(broken)[:10])
     assert failed.value.saw == f"13 bad: {names} and 3 more"
-    written = {name: (bench.staging.root / name).stat().st_mtime_ns for name in bench.staging.pieces(RUNS)}
+    written = {name: (bench.staging.root / name).stat().st_mtime_ns for name in bench.staging.pieces(SPILLS)}
     outcome = convert(bench, "rows", rows_source(many() | broken), CONFIG.model_copy(update={"bad_budget": 13}))
     assert outcome.counts["quarantined"] == 13
     assert written == {name: (bench.staging.root / name).stat().st_mtime_ns for name in written} and len(written) > 3
@@ -218,7 +218,7 @@ def test_a_source_of_which_all_is_broken_is_not_read_to_its_end(
     bench: Workbench, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversion, "HOPELESS", 15)
-    with pytest.raises(Failed, match=r"and \d+ more, and [1-9]\d* pieces of the source were not looked at; at most 0"):
+    with pytest.raises(Failed, match=r"and \d+ more, and [1-9]\d* partitions of the source were not looked at; at most 0"):
         convert(bench, "rows", rows_source({key: (key.encode(), 0) for key in many()}), CONFIG)
 
 

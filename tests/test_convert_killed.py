@@ -17,7 +17,7 @@ from tasks.errors import Failed, Lost
 from tasks.processes.threads import AHEAD, in_processes
 from tasks.records import conversion, sorting
 from tasks.records.config import RecordsConfig
-from tasks.sources import Piece, Rows
+from tasks.sources import Partition, Rows
 from tasks.store.files import checksums
 from tests.support.raw_data import png
 
@@ -31,7 +31,7 @@ from tasks.sources import table_files
 from tasks.processes.workbench import Silence, Workbench
 from tasks.store.staging import Staging
 
-conversion.ALONE_BYTES, table_files.PIECE_BYTES = 0, 2000
+conversion.ALONE_BYTES, table_files.PARTITION_BYTES = 0, 2000
 columns = {"id": "category", "age": "number", "kind": "category"}
 source = CsvSource.model_validate({"path": sys.argv[1], "columns": columns, "key": "id", "label": "kind"})
 root = Path(sys.argv[2])
@@ -136,28 +136,28 @@ def test_a_piece_that_is_larger_than_memory_has_several_runs(
     class OnePiece(rows_source):  # type: ignore[valid-type, misc]
         reads = 0
 
-        def pieces(self) -> list[Piece]:
-            return [Piece("all", 1, tuple(sorted(self.rows)))]
+        def partitions(self) -> list[Partition]:
+            return [Partition("all", 1, tuple(sorted(self.rows)))]
 
-        def read(self, piece: Piece) -> Iterator[Rows]:
+        def read(self, piece: Partition) -> Iterator[Rows]:
             OnePiece.reads += 1
             for start in range(0, len(piece.where), 10):
-                yield from super().read(Piece("some", 1, piece.where[start : start + 10]))
+                yield from super().read(Partition("some", 1, piece.where[start : start + 10]))
 
     rows = {f"row/{number:03d}": (None if number % 9 == 8 else png(number), number % 2) for number in range(100)}
     config, made = RecordsConfig(bad_budget=11, splits={"train": 0.5, "validation": 0.2, "test": 0.3}), []
     for limit in (1 << 30, 0):
-        monkeypatch.setattr(sorting, "RUN_BYTES", limit)
+        monkeypatch.setattr(sorting, "SPILL_BYTES", limit)
         bench = benches(f"limit{limit}")
         outcome = conversion.convert(bench, "rows", OnePiece(rows), config)
         root = bench.staging.root
         bad = b"".join(path.read_bytes() for path in sorted(root.glob("quarantine/*.jsonl")))
         made.append((outcome, bad, {path.name: path.read_bytes() for path in root.glob("*.tfrecord-*")}))
-        assert len(list(root.glob(f"{sorting.RUNS}/*.arrow"))) == (1 if limit else 10)
+        assert len(list(root.glob(f"{sorting.SPILLS}/*.arrow"))) == (1 if limit else 10)
     assert made[0] == made[1] and made[0][0].counts["quarantined"] == 11
 
     reads = OnePiece.reads
     assert conversion.convert(bench, "rows", OnePiece(rows), config) == outcome and OnePiece.reads == reads
-    bench.staging.drop(f"{sorting.RUNS}/000000-0009.arrow")
+    bench.staging.drop(f"{sorting.SPILLS}/000000-0009.arrow")
     assert conversion.convert(bench, "rows", OnePiece(rows), config) == outcome
     assert OnePiece.reads == reads + 1, "a piece whose last run is missing is sorted again"

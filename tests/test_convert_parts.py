@@ -1,4 +1,4 @@
-"""The parts of a conversion by themselves: runs, copies, keys, shared inputs, splits, budgets; and kinds of values."""
+"""Parts of a conversion by themselves: spills, copies, keys, shared inputs, splits, budgets; and kinds of values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tasks.records import duplicates as parts_of_runs
 from tasks.records.assignment import Assignment
 from tasks.records.column_types import column_type, merge_by_key
 from tasks.records.config import RecordsConfig
-from tasks.records.merging import Merger, Regrouper, Runs, Shard
+from tasks.records.merging import Merger, Regrouper, Shard, Spills
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
 from tasks.records.pixels import NotAnImage, sums
 from tasks.records.profile import profile
 from tasks.records.reading import RecordsReader, read_manifest
 from tasks.records.rules import Rules
-from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Run, Sorter, hash_of, hashed, write_run
+from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Sorter, Spill, hash_of, hashed, write_spill
 from tasks.snapshots.transforms import columns
 from tasks.snapshots.transforms.columns import missing_of
-from tasks.sources import Bad, Piece, Rows
+from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
 from tasks.sources.hashes import SPACE, digests
 from tasks.sources.hashes import places as split_of_keys
@@ -50,8 +50,8 @@ FEATURES = {
 TOP = SPACE - 1
 
 
-def run_of(bench: Workbench, number: int, rows: list[dict[str, Any]]) -> Run:
-    """Write a run of rows given by `key`, `place`, `split`, and more; other columns have defaults."""
+def spill_of(bench: Workbench, number: int, rows: list[dict[str, Any]]) -> Spill:
+    """Write a spill of rows given by `key`, `place`, `split`, and more; other columns have defaults."""
     rows = sorted(rows, key=lambda row: (row["split"], row["place"]))
     columns = {
         KEY: pa.array([row["key"] for row in rows], pa.large_string()),
@@ -67,16 +67,16 @@ def run_of(bench: Workbench, number: int, rows: list[dict[str, Any]]) -> Run:
         hash_of("text"): pa.array([row.get("hash", 100 + n) for n, row in enumerate(rows)], pa.uint64()),
         hash_of("other"): pa.array([9000 + 100 * number + n for n in range(len(rows))], pa.uint64()),
     }
-    run = Run(number)
-    run.splits = np.bincount([row["split"] for row in rows], minlength=2).tolist()
+    spill = Spill(number)
+    spill.splits = np.bincount([row["split"] for row in rows], minlength=2).tolist()
     table = pa.table(columns)
-    run.read, run.bytes = len(rows), table.nbytes
-    write_run(bench.staging, table, run, "plan")
-    return run
+    spill.read, spill.bytes = len(rows), table.nbytes
+    write_spill(bench.staging, table, spill, "plan")
+    return spill
 
 
-def runs_of(bench: Workbench, *rows: list[dict[str, Any]]) -> Runs:
-    return Runs(bench.staging, [run_of(bench, number, each) for number, each in enumerate(rows)], NAMES)
+def spills_of(bench: Workbench, *rows: list[dict[str, Any]]) -> Spills:
+    return Spills(bench.staging, [spill_of(bench, number, each) for number, each in enumerate(rows)], NAMES)
 
 
 def row(key: str, place: int = 5, split: int = 1, **more: Any) -> dict[str, Any]:
@@ -88,23 +88,25 @@ def keys(table: pa.Table) -> list[str]:
 
 
 def test_rows_of_a_run_are_found_by_split_and_place_at_both_ends(bench: Workbench) -> None:
-    runs = runs_of(bench, [row("a", 0, 0), row("b", TOP, 0), row("c", 7, 1), row("d", 9, 1), row("e", TOP, 1)])
-    assert runs.counts == {"test": 2, "train": 3} and runs.total == 5
-    assert keys(runs.slice(0, 0, 0, SPACE)) == ["a", "b"] and keys(runs.slice(0, 1, 0, SPACE)) == ["c", "d", "e"]
-    assert keys(runs.slice(0, 1, 7, 9)) == ["c"] and keys(runs.slice(0, 1, 8, SPACE)) == ["d", "e"]
-    assert keys(runs.slice(0, 1, 10, TOP)) == [] and keys(runs.slice(0, 0, TOP, SPACE)) == ["b"]
-    assert runs.split(0, 1) == 0 and runs.split(0, 2) == 1
+    spills = spills_of(bench, [row("a", 0, 0), row("b", TOP, 0), row("c", 7, 1), row("d", 9, 1), row("e", TOP, 1)])
+    assert spills.counts == {"test": 2, "train": 3} and spills.total == 5
+    assert keys(spills.slice(0, 0, 0, SPACE)) == ["a", "b"] and keys(spills.slice(0, 1, 0, SPACE)) == ["c", "d", "e"]
+    assert keys(spills.slice(0, 1, 7, 9)) == ["c"] and keys(spills.slice(0, 1, 8, SPACE)) == ["d", "e"]
+    assert keys(spills.slice(0, 1, 10, TOP)) == [] and keys(spills.slice(0, 0, TOP, SPACE)) == ["b"]
+    assert spills.split(0, 1) == 0 and spills.split(0, 2) == 1
 
 
 def test_rows_of_a_split_are_those_of_all_runs(bench: Workbench) -> None:
-    runs = runs_of(bench, [row("a"), row("b", split=0)], [], [row("c", 6), row("d", 7), row("e", split=0), row("f", 8)])
-    assert (runs.counts, runs.total, runs.numbers) == ({"test": 2, "train": 4}, 6, [0, 2])
-    assert [runs.split(2, number) for number in range(4)] == [0, 1, 1, 1]
+    spills = spills_of(
+        bench, [row("a"), row("b", split=0)], [], [row("c", 6), row("d", 7), row("e", split=0), row("f", 8)]
+    )
+    assert (spills.counts, spills.total, spills.numbers) == ({"test": 2, "train": 4}, 6, [0, 2])
+    assert [spills.split(2, number) for number in range(4)] == [0, 1, 1, 1]
 
 
-def merged(bench: Workbench, runs: Runs, dropped: dict[int, Any], shards: int = 2) -> list[list[str]]:
+def merged(bench: Workbench, spills: Spills, dropped: dict[int, Any], shards: int = 2) -> list[list[str]]:
     """The keys of train's shards, in order."""
-    merger = Merger(bench.staging, "rows", FEATURES, runs, dropped)
+    merger = Merger(bench.staging, "rows", FEATURES, spills, dropped)
     made = []
     for number in range(shards):
         shard = Shard("train", number, shards)
@@ -116,21 +118,21 @@ def merged(bench: Workbench, runs: Runs, dropped: dict[int, Any], shards: int = 
 
 def test_a_shard_has_the_rows_of_all_runs_by_place_without_those_that_are_dropped(bench: Workbench) -> None:
     half = SPACE // 2
-    runs = runs_of(
+    spills = spills_of(
         bench,
         [row("x", 3, 0), row("a", 1), row("d", 40), row("z", TOP)],
         [row("y", 1, 0), row("w", 2, 0), row("b", 2), row("c", 30), row("e", half), row("f", half + 5)],
     )
-    assert merged(bench, runs, {}) == [["a", "b", "c", "d"], ["e", "f", "z"]]
+    assert merged(bench, spills, {}) == [["a", "b", "c", "d"], ["e", "f", "z"]]
     dropped = {0: np.array([False, True, False, False]), 1: np.array([True, False, False, True, False, True])}
-    assert merged(bench, runs, dropped) == [["b", "d"], ["e", "z"]], "as an earlier attempt wrote other rows"
-    assert merged(bench, runs, {}, shards=1) == [["a", "b", "c", "d", "e", "f", "z"]], "places are unsigned"
+    assert merged(bench, spills, dropped) == [["b", "d"], ["e", "z"]], "as an earlier attempt wrote other rows"
+    assert merged(bench, spills, {}, shards=1) == [["a", "b", "c", "d", "e", "f", "z"]], "places are unsigned"
 
 
 def test_a_shard_of_many_ranges_has_the_offsets_of_them_all(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "RANGE_BYTES", 300)
     rows = [row(f"{number:02d}", number * SPACE // 20) for number in range(20)]
-    merger, shard = Merger(bench.staging, "rows", FEATURES, runs_of(bench, rows), {}), Shard("train", 0, 1)
+    merger, shard = Merger(bench.staging, "rows", FEATURES, spills_of(bench, rows), {}), Shard("train", 0, 1)
     assert max(table.num_rows for table in merger._ranges(shard)) < 10, "a few are in memory together"
     written = merger.write(shard)
     file = bench.staging.root / shard.file("rows")
@@ -141,7 +143,7 @@ def test_a_shard_of_many_ranges_has_the_offsets_of_them_all(bench: Workbench, mo
 
 def test_an_index_of_other_rows_is_written_anew(bench: Workbench) -> None:
     """A kill may leave the shard of these rows beside the index of others."""
-    merger = Merger(bench.staging, "rows", FEATURES, runs_of(bench, [row("a"), row("bb", 6)]), {})
+    merger = Merger(bench.staging, "rows", FEATURES, spills_of(bench, [row("a"), row("bb", 6)]), {})
     shard = Shard("train", 0, 1)
     merger.write(shard)
     index = f"index/{shard.file('rows')}.npy"
@@ -159,22 +161,22 @@ def test_what_is_measured_is_that_of_features_whose_names_have_dots() -> None:
 
 
 def test_a_shard_is_written_anew_where_rows_drops_or_features_are_others(bench: Workbench) -> None:
-    runs = runs_of(bench, [row("a"), row("b", 6)], [row("c", 7)])
+    spills = spills_of(bench, [row("a"), row("b", 6)], [row("c", 7)])
 
-    def plan(features: dict[str, Feature] = FEATURES, dropped: Any = None, given: Runs = runs) -> str:
+    def plan(features: dict[str, Feature] = FEATURES, dropped: Any = None, given: Spills = spills) -> str:
         return Merger(bench.staging, "rows", features, given, dropped or {})._plan
 
     other = {**FEATURES, "label": Feature("label", "int64", role="label", classes=("b", "a"))}
     first, second = ({0: np.array(mask)} for mask in ([True, False], [False, True]))
-    of_runs = [plan(), plan(other), plan(dropped=first), plan(dropped=second)]
-    run_of(bench, 1, [row("changed", 7)])
-    of_runs.append(plan(given=Runs(bench.staging, runs.notes, NAMES)))
-    assert len(set(of_runs)) == 5 and plan(dropped=first) == plan(dropped={0: np.array([True, False])})
+    of_spills = [plan(), plan(other), plan(dropped=first), plan(dropped=second)]
+    spill_of(bench, 1, [row("changed", 7)])
+    of_spills.append(plan(given=Spills(bench.staging, spills.notes, NAMES)))
+    assert len(set(of_spills)) == 5 and plan(dropped=first) == plan(dropped={0: np.array([True, False])})
 
 
 def read_from(bench: Workbench, rows: list[dict[str, Any]], shards: int = 2) -> RecordsReader:
     """The reader of records of these rows."""
-    merger = Merger(bench.staging, "rows", FEATURES, runs_of(bench, rows), {})
+    merger = Merger(bench.staging, "rows", FEATURES, spills_of(bench, rows), {})
     for split in NAMES:
         for number in range(shards):
             merger.write(Shard(split, number, shards))
@@ -219,18 +221,20 @@ def test_records_without_one_of_their_shards_are_not_read(bench: Workbench) -> N
 
 
 def test_copies_are_those_whose_whole_content_is_the_same_wherever_they_are(bench: Workbench) -> None:
-    runs = runs_of(
+    spills = spills_of(
         bench,
         [row("b", content=(5, 5)), row("x", 6, content=(5, 6), label="b"), row("t", 1, 0, content=(8, 8))],
         [row("a", content=(5, 5), label="b"), row("c", 7, content=(5, 5)), row("u", 1, 0, content=(8, 8))],
     )
-    found = duplicates.find(runs, FEATURES, "drop", {})
+    found = duplicates.find(spills, FEATURES, "drop", {})
     assert (found.contents, found.examples, found.across_splits, found.label_conflicts) == (2, 3, 0, 1)
     assert found.conflicts == [{"labels": ["b", "a", "a"], "keys": ["a", "b", "c"]}]
-    left_out = {runs.value(run, KEY, int(at)) for run, mask in found.dropped.items() for at in np.flatnonzero(mask)}
+    left_out = {
+        spills.value(spill, KEY, int(at)) for spill, mask in found.dropped.items() for at in np.flatnonzero(mask)
+    }
     assert left_out == {"b", "c", "u"}, "all but the first by key"
-    assert duplicates.find(runs, FEATURES, "group", {}).dropped == {}
-    without = duplicates.find(runs, FEATURES, "drop", {1: np.array([True, True, True])})
+    assert duplicates.find(spills, FEATURES, "group", {}).dropped == {}
+    without = duplicates.find(spills, FEATURES, "drop", {1: np.array([True, True, True])})
     assert (without.contents, without.examples) == (0, 0), "rows that are left out for another reason are no copies"
 
 
@@ -240,24 +244,24 @@ def test_conflicts_are_of_labels_and_of_targets_and_the_first_by_key_are_named(b
         for number in range(25)
         for side in "ab"
     ]
-    runs, target = runs_of(bench, pairs), {**FEATURES, "label": Feature("category", "string", role="target")}
+    spills, target = spills_of(bench, pairs), {**FEATURES, "label": Feature("category", "string", role="target")}
     for features in (FEATURES, target):
-        found = duplicates.find(runs, features, "group", {})
+        found = duplicates.find(spills, features, "group", {})
         assert found.label_conflicts == 25
         assert [conflict["keys"][0] for conflict in found.conflicts] == [f"{number}a" for number in range(75, 95)]
 
 
 def test_a_content_in_several_splits_is_counted_once(bench: Workbench) -> None:
     same = [row(key, n, n % 2, content=(5, 5)) for n, key in enumerate("abcd")]
-    found = duplicates.find(runs_of(bench, same), FEATURES, "keep", {})
+    found = duplicates.find(spills_of(bench, same), FEATURES, "keep", {})
     assert (found.contents, found.examples, found.across_splits) == (1, 3, 1)
 
 
 def test_a_key_is_twice_where_two_rows_of_a_place_have_it(bench: Workbench) -> None:
     """Two keys of one hash are two keys."""
-    duplicates.check_keys(runs_of(bench, [row("a", 5), row("b", 5)], [row("c", 5)]))
+    duplicates.check_keys(spills_of(bench, [row("a", 5), row("b", 5)], [row("c", 5)]))
     with pytest.raises(Failed, match="source.key: b; occurs twice"):
-        duplicates.check_keys(runs_of(bench, [row("a", 5), row("b", 5)], [row("b", 5)]))
+        duplicates.check_keys(spills_of(bench, [row("a", 5), row("b", 5)], [row("b", 5)]))
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 2, 3, 1 << 20])
@@ -268,14 +272,14 @@ def test_every_row_is_in_one_part_of_the_hash_space(
     monkeypatch.setattr(parts_of_runs, "PART", rows_at_once)
     hashes = [0, 1, SPACE // 2 - 1, SPACE // 2, SPACE // 3, 2 * SPACE // 3, TOP - 1, TOP]
     rows = [row(str(value), 5 + n, hash=value) for n, value in enumerate(hashes)]
-    runs = runs_of(bench, rows[:3], rows[3:])
-    tables = list(parts_of_runs.parts(runs, (hash_of("text"), PLACE), {}))
+    spills = spills_of(bench, rows[:3], rows[3:])
+    tables = list(parts_of_runs.parts(spills, (hash_of("text"), PLACE), {}))
     assert sorted(int(value) for table in tables for value in table[hash_of("text")]) == sorted(hashes)
     assert len(tables) == -(-len(rows) // rows_at_once)
     for table in tables:
-        for run, at, place in zip(table["run"], table["row"], table[PLACE], strict=True):
-            assert runs.value(int(run), PLACE, int(at)) == place
-    left = list(parts_of_runs.parts(runs, (PLACE,), {1: np.array([True] * 4 + [False])}))
+        for spill, at, place in zip(table["spill"], table["row"], table[PLACE], strict=True):
+            assert spills.value(int(spill), PLACE, int(at)) == place
+    left = list(parts_of_runs.parts(spills, (PLACE,), {1: np.array([True] * 4 + [False])}))
     assert sum(len(table[PLACE]) for table in left) == 4
 
 
@@ -289,22 +293,22 @@ def test_neighbours_that_are_equal_are_groups() -> None:
 
 def test_an_input_in_train_and_in_test_is_counted_by_its_examples_of_test(bench: Workbench) -> None:
     """A missing input, which has the hash 0, is none that they share."""
-    runs = runs_of(
+    spills = spills_of(
         bench,
         [row("a1", 1, 1, hash=7), row("a2", 2, 1, hash=7), row("m1", 3, 1, hash=0), row("n", 4, 1, hash=11)],
         [row("t1", 1, 0, hash=7), row("t0", 2, 0, hash=7), row("m2", 3, 0, hash=0), row("o", 4, 0, hash=12)],
     )
-    assert duplicates.find_shared(runs, FEATURES, {}) == {
+    assert duplicates.find_shared(spills, FEATURES, {}) == {
         "text": {"contents": 1, "examples": 2, "keys": [["a1", "t0"]]}
     }
-    in_words = list(duplicates.suspicions(duplicates.find_shared(runs, FEATURES, {}), FEATURES))
+    in_words = list(duplicates.suspicions(duplicates.find_shared(spills, FEATURES, {}), FEATURES))
     assert in_words == [
         "text: 1 text is in train and, with other values beside, in 2 examples of test (a1 and t0); a score on test "
         "may be too high"
     ]
-    assert duplicates.find_shared(runs, FEATURES, {1: np.array([True, True, False, False])}) == {}
+    assert duplicates.find_shared(spills, FEATURES, {1: np.array([True, True, False, False])}) == {}
     alone = {name: feature for name, feature in FEATURES.items() if name != "other"}
-    assert duplicates.find_shared(runs, alone, {}) == {}, "of one input that is the content"
+    assert duplicates.find_shared(spills, alone, {}) == {}, "of one input that is the content"
 
 
 def test_contents_of_files_and_texts_are_compared_column_by_column_where_there_are_several() -> None:
@@ -315,35 +319,35 @@ def test_contents_of_files_and_texts_are_compared_column_by_column_where_there_a
     assert hashed({"a text": features["a text"], "b": Feature("number", "float32")}) == ["a text"]
 
 
-def moved_to_test(bench: Workbench, runs: Runs, rows: list[int]) -> Run:
-    """Move rows of the first run, as its file has them now."""
-    runs = Runs(bench.staging, runs.notes, NAMES)
-    runs.move(np.zeros(len(rows), np.int32), np.array(rows, np.int32), np.zeros(len(rows), np.int64))
-    return Regrouper(bench.staging, runs).regroup(0)
+def moved_to_test(bench: Workbench, spills: Spills, rows: list[int]) -> Spill:
+    """Move rows of the first spill, as its file has them now."""
+    spills = Spills(bench.staging, spills.notes, NAMES)
+    spills.move(np.zeros(len(rows), np.int32), np.array(rows, np.int32), np.zeros(len(rows), np.int64))
+    return Regrouper(bench.staging, spills).regroup(0)
 
 
 def test_rows_that_move_keep_their_order_in_their_new_split(bench: Workbench) -> None:
-    runs = runs_of(bench, [row("a", 5, 0), row("b", 1, 1), row("c", 4, 1), row("d", 9, 1)])
-    note = moved_to_test(bench, runs, [1, 2])
-    moved = Runs(bench.staging, [note], NAMES)
-    assert moved.counts == {"test": 3, "train": 1} and note.moved and note.file != runs.notes[0].file
+    spills = spills_of(bench, [row("a", 5, 0), row("b", 1, 1), row("c", 4, 1), row("d", 9, 1)])
+    note = moved_to_test(bench, spills, [1, 2])
+    moved = Spills(bench.staging, [note], NAMES)
+    assert moved.counts == {"test": 3, "train": 1} and note.moved and note.file != spills.notes[0].file
     assert keys(moved.slice(0, 0, 0, SPACE)) == ["b", "c", "a"] and keys(moved.slice(0, 1, 0, SPACE)) == ["d"]
-    again = moved_to_test(bench, runs, [3])
+    again = moved_to_test(bench, spills, [3])
     assert again.splits == [2, 2], "what an earlier attempt moved is not used where others move"
-    all_of_train = moved_to_test(bench, runs, [1, 2, 3])
+    all_of_train = moved_to_test(bench, spills, [1, 2, 3])
     assert all_of_train.splits == [4, 0], "a split that loses all of its rows is still one"
-    run_of(bench, 0, [row("A", 5, 0), row("B", 1, 1), row("C", 4, 1), row("D", 9, 1)])
-    note = moved_to_test(bench, runs, [1, 2, 3])
-    assert keys(Runs(bench.staging, [note], NAMES).slice(0, 0, 0, SPACE)) == ["B", "C", "A", "D"], "of other rows"
+    spill_of(bench, 0, [row("A", 5, 0), row("B", 1, 1), row("C", 4, 1), row("D", 9, 1)])
+    note = moved_to_test(bench, spills, [1, 2, 3])
+    assert keys(Spills(bench.staging, [note], NAMES).slice(0, 0, 0, SPACE)) == ["B", "C", "A", "D"], "of other rows"
 
 
 def test_repeated_inputs_of_several_contents_are_found_but_not_missing_ones(bench: Workbench) -> None:
-    runs = runs_of(
+    spills = spills_of(
         bench,
         [row("a", 1, hash=7, content=(1, 1)), row("b", 2, hash=7, content=(2, 2)), row("c", 3, hash=0, content=(3, 3))],
         [row("d", 1, hash=0, content=(4, 4)), row("e", 2, hash=8, content=(5, 5)), row("f", 3, hash=8, content=(5, 5))],
     )
-    assert search._repeated(runs, hash_of("text")) == {7}
+    assert search._repeated(spills, hash_of("text")) == {7}
 
 
 class Alike(Compared):
@@ -354,8 +358,8 @@ class Alike(Compared):
 
 @pytest.mark.parametrize("handling", ["report", "drop", "group"])
 def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench: Workbench, handling: Any) -> None:
-    """Of two runs of unequal sizes; the first by key is in one, then in the other, so is the smallest hash."""
-    runs = runs_of(
+    """Of two spills of unequal sizes; the first by key is in one, then in the other, so is the smallest hash."""
+    spills = spills_of(
         bench,
         [
             row("b", 1, hash=7, content=(1, 1), own=2),
@@ -370,14 +374,14 @@ def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench:
             row("z", 6, split=0, hash=8, content=(6, 6), own=1),
         ],
     )
-    near = search.find(runs, Alike("text", "text", 0.8, handling), FEATURES, lambda done, total: None)
+    near = search.find(spills, Alike("text", "text", 0.8, handling), FEATURES, lambda done, total: None)
     assert (near.groups, near.examples, near.across_splits) == (2, 3, 2)
     assert [pair["keys"] for pair in near.pairs] == [["a", "z"], ["b", "c"]], "a pair of two splits, where there is one"
     assert near.label_conflicts == 1 and near.conflicts == [{"labels": ["a", "b"], "keys": ["a", "x"]}]
-    dropped = {run: mask.tolist() for run, mask in near.dropped.items()}
+    dropped = {spill: mask.tolist() for spill, mask in near.dropped.items()}
     others = {1: [False, True, True, False, False], 0: [False, False, True]}  # in order of split and place
     assert dropped == (others if handling == "drop" else {})
-    splits = {run: runs.moved[run].tolist() for run in sorted(runs.moved)}
+    splits = {spill: spills.moved[spill].tolist() for spill in sorted(spills.moved)}
     assert splits == ({0: [1, 1, 0], 1: [1, 1, 0, 0, 1]} if handling == "group" else {})
 
 
@@ -385,13 +389,17 @@ def test_rows_that_either_search_drops_are_dropped_once() -> None:
     one = {0: np.array([True, False, False]), 2: np.array([True])}
     other = {0: np.array([True, True, False]), 1: np.array([False, True])}
     both = conversion._together(one, other)
-    assert {run: mask.tolist() for run, mask in both.items()} == {0: [True, True, False], 1: [False, True], 2: [True]}
+    assert {spill: mask.tolist() for spill, mask in both.items()} == {
+        0: [True, True, False],
+        1: [False, True],
+        2: [True],
+    }
 
 
 def test_counts_add_up_to_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = [
-        Run(0, read=10, quarantined=2, filtered=1, skipped=1, bad=[["k", "r", "p"]], left_out=[["b", "r", "p"]]),
-        Run(1, read=20, left_out=[["a", "r", "p"]], skipped=1),
+        Spill(0, read=10, quarantined=2, filtered=1, skipped=1, bad=[["k", "r", "p"]], left_out=[["b", "r", "p"]]),
+        Spill(1, read=20, left_out=[["a", "r", "p"]], skipped=1),
     ]
     copies = duplicates.Copies("drop", contents=1, examples=3, dropped={0: np.array([True, False, True])})
     near = Near("text", 0.8, "drop", examples=2, dropped={1: np.array([True, True, False])}, label_conflicts=4)
@@ -415,7 +423,7 @@ def test_counts_add_up_to_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None
         not in conversion._statistics(notes, counts, duplicates.Copies("drop"), near)["metrics"]
     )
     monkeypatch.setattr(conversion, "NAMED", 1)
-    many = [*notes, Run(2, bad=[["a", "r", "p"], ["z", "r", "p"]])]
+    many = [*notes, Spill(2, bad=[["a", "r", "p"], ["z", "r", "p"]])]
     named = conversion._statistics(many, counts, copies, near)
     assert (named["quarantined"], named["skipped"]) == ([["a", "r", "p"]], [["a", "r", "p"]])
     plain = conversion._counts(notes, duplicates.Copies("group"), None)
@@ -425,11 +433,11 @@ def test_counts_add_up_to_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(("budget", "bad", "fails"), [(2, 2, False), (2, 3, True), (0.1, 1, False), (0.1, 2, True)])
 def test_a_budget_is_a_number_or_a_share_of_what_was_read_rounded_down(budget: Any, bad: int, fails: bool) -> None:
     """Of 19 rows a tenth is 1."""
-    notes = [Run(0, read=19, quarantined=bad, bad=[["k", "broken", "k"]] * bad)]
+    notes = [Spill(0, read=19, quarantined=bad, bad=[["k", "broken", "k"]] * bad)]
     if not fails:
         conversion._refuse_bad(notes, budget, 0)
         return
-    with pytest.raises(Failed, match=f"{bad} bad: k .broken.*, and 4 pieces of the source were not looked at"):
+    with pytest.raises(Failed, match=f"{bad} bad: k .broken.*, and 4 partitions of the source were not looked at"):
         conversion._refuse_bad(notes, budget, 4)
 
 
@@ -437,7 +445,7 @@ def test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     label = {"label": Feature("label", "int64", role="label")}
-    notes = [Run(0, classes={"owl": 1, "cat": 2}), Run(1, classes={"dog": 1, "cat": 1})]
+    notes = [Spill(0, classes={"owl": 1, "cat": 2}), Spill(1, classes={"dog": 1, "cat": 1})]
     assert conversion._with_classes(label, notes)["label"].classes == ("cat", "dog", "owl")
     assert conversion._with_classes(FEATURES, notes)["label"].classes == ("a", "b"), "those that are named stay"
     monkeypatch.setattr(conversion, "MAX_CLASSES", 2)
@@ -461,8 +469,8 @@ def test_an_empty_split_names_the_setting_that_would_fill_it() -> None:
 def test_runs_are_those_of_a_content_its_features_its_pieces_and_what_decides_a_row() -> None:
     rows = {f"k{number}": (png(number), number % 2) for number in range(3)}
     source, config = RowsSource(rows), RecordsConfig()
-    pieces = source.pieces()
-    halved = [Piece(f"{pieces[0].name}{half}", 1, ()) for half in range(2)]
+    pieces = source.partitions()
+    halved = [Partition(f"{pieces[0].name}{half}", 1, ()) for half in range(2)]
     listed = source.fingerprint()
     plans = [
         conversion._digest(source, config, listed, pieces),
@@ -750,23 +758,23 @@ def test_categories_are_counted_up_to_so_many_and_the_most_frequent_come_first(
 class Batches(RowsSource):
     """A source that yields a piece in batches of two rows."""
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         for start in range(0, len(piece.where), 2):
-            yield from super().read(Piece(piece.name, 1, piece.where[start : start + 2]))
+            yield from super().read(Partition(piece.name, 1, piece.where[start : start + 2]))
 
 
-def sorted_by(bench: Workbench, name: str, **config: Any) -> tuple[list[Run], list[pa.Table]]:
-    """The runs of seven pictures of two classes."""
+def sorted_by(bench: Workbench, name: str, **config: Any) -> tuple[list[Spill], list[pa.Table]]:
+    """The spills of seven pictures of two classes."""
     rows: Any = {f"k{number}": (png(number), int(number > 4)) for number in range(7)}
     source = Batches(rows)
     sorter = Sorter(source, RecordsConfig(**config), bench.staging, name)
-    runs = sorter.sort((0, source.pieces()[0]))
-    return runs, [Runs(bench.staging, [run], sorter._assignment.names).table(0) for run in runs]
+    spills = sorter.sort((0, source.partitions()[0]))
+    return spills, [Spills(bench.staging, [spill], sorter._assignment.names).table(0) for spill in spills]
 
 
 def test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place(bench: Workbench) -> None:
-    [run], [table] = sorted_by(bench, "one")
-    assert (run.read, run.rows, run.classes, run.last) == (7, 7, {"class0": 5, "class1": 2}, True)
+    [spill], [table] = sorted_by(bench, "one")
+    assert (spill.read, spill.rows, spill.classes, spill.last) == (7, 7, {"class0": 5, "class1": 2}, True)
     places = dict(zip(keys(table), table[PLACE].to_pylist(), strict=True))
     expected = split_of_keys(digests([key.encode() for key in places])[:, 0], 0).tolist()
     assert list(places.values()) == expected, "a keyed hash of the key"
@@ -779,7 +787,7 @@ def test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place(bench: Workb
 class Skipping(Batches):
     """Of which one row more is skipped than batches were before, but for the first two."""
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         for number, rows in enumerate(super().read(piece)):
             rows.skipped = [Bad(f"s{number}.{each}", "no text", f"file {each}") for each in range(max(number - 1, 0))]
             yield rows
@@ -791,38 +799,40 @@ def test_what_is_left_out_of_a_piece_is_that_of_all_its_batches(bench: Workbench
     rows = {f"k{number}": (None if number in (1, 6) else png(number), label) for number, label in labels.items()}
     source = Skipping(rows)
     sorter = Sorter(source, RecordsConfig(filter="label = 'class0'"), bench.staging, "plan")
-    [run] = sorter.sort((0, source.pieces()[0]))
-    assert (run.read, run.rows, run.filtered, run.skipped, run.quarantined) == (15, 4, 2, 6, 3)
-    assert run.classes == {"class0": 4}
-    assert [key for key, *_ in run.left_out] == ["s2.0", "s3.0", "s3.1", "s4.0", "s4.1", "s4.2"]
-    assert [key for key, *_ in run.bad] == ["k1", "k3", "k6"]
-    lines = (bench.staging.root / run.quarantine).read_text().splitlines()
+    [spill] = sorter.sort((0, source.partitions()[0]))
+    assert (spill.read, spill.rows, spill.filtered, spill.skipped, spill.quarantined) == (15, 4, 2, 6, 3)
+    assert spill.classes == {"class0": 4}
+    assert [key for key, *_ in spill.left_out] == ["s2.0", "s3.0", "s3.1", "s4.0", "s4.1", "s4.2"]
+    assert [key for key, *_ in spill.bad] == ["k1", "k3", "k6"]
+    lines = (bench.staging.root / spill.quarantine).read_text().splitlines()
     assert [json.loads(line)["key"] for line in lines] == ["k1", "k3", "k6"]
     again = Sorter(Skipping(rows), RecordsConfig(filter="label = 'class0'"), bench.staging, "plan")
-    assert again.sort((0, source.pieces()[0])) == [run]
-    bench.staging.drop(run.quarantine)
-    assert again.sort((0, source.pieces()[0])) == [run]
-    assert len((bench.staging.root / run.quarantine).read_text().splitlines()) == 3, "bad rows are not lost"
+    assert again.sort((0, source.partitions()[0])) == [spill]
+    bench.staging.drop(spill.quarantine)
+    assert again.sort((0, source.partitions()[0])) == [spill]
+    assert len((bench.staging.root / spill.quarantine).read_text().splitlines()) == 3, "bad rows are not lost"
 
 
 def test_a_note_lists_so_many_rows_that_are_left_out(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.records.sorting.NAMED", 4)
     source = Skipping({f"k{number}": (png(number), 0) for number in range(9)})
-    [run] = Sorter(source, RecordsConfig(), bench.staging, "plan").sort((0, source.pieces()[0]))
-    assert (run.skipped, [key for key, *_ in run.left_out]) == (6, ["s2.0", "s3.0", "s3.1", "s4.0"])
+    [spill] = Sorter(source, RecordsConfig(), bench.staging, "plan").sort((0, source.partitions()[0]))
+    assert (spill.skipped, [key for key, *_ in spill.left_out]) == (6, ["s2.0", "s3.0", "s3.1", "s4.0"])
 
 
 def test_each_run_of_a_piece_has_its_own_rows_and_its_own_bad_ones(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Batches({f"k{number}": (None if number in (1, 6) else png(number), 0) for number in range(9)})
-    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", 1)
-    sizes = [run.bytes for run in Sorter(source, RecordsConfig(), bench.staging, "one").sort((0, source.pieces()[0]))]
-    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", max(sizes))
-    runs = Sorter(source, RecordsConfig(), bench.staging, "two").sort((0, source.pieces()[0]))
-    assert [run.rows for run in runs] == [3, 3, 1] and len(sizes) == 5, "of two batches, two and one"
-    assert [[key for key, *_ in run.bad] for run in runs] == [["k1"], ["k6"], []]
-    assert [run.quarantined for run in runs] == [1, 1, 0]
+    monkeypatch.setattr("tasks.records.sorting.SPILL_BYTES", 1)
+    sizes = [
+        spill.bytes for spill in Sorter(source, RecordsConfig(), bench.staging, "one").sort((0, source.partitions()[0]))
+    ]
+    monkeypatch.setattr("tasks.records.sorting.SPILL_BYTES", max(sizes))
+    spills = Sorter(source, RecordsConfig(), bench.staging, "two").sort((0, source.partitions()[0]))
+    assert [spill.rows for spill in spills] == [3, 3, 1] and len(sizes) == 5, "of two batches, two and one"
+    assert [[key for key, *_ in spill.bad] for spill in spills] == [["k1"], ["k6"], []]
+    assert [spill.quarantined for spill in spills] == [1, 1, 0]
 
 
 class InMemory(RowsSource):
@@ -836,7 +846,7 @@ class InMemory(RowsSource):
     def features(self) -> dict[str, Feature]:
         return self.declared
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         names = [f"k{number}" for number in range(len(next(iter(self.columns.values()))))]
         yield Rows({name: pa.array(each) for name, each in self.columns.items()}, pa.array(names), names.__getitem__)
 
@@ -844,8 +854,8 @@ class InMemory(RowsSource):
 def quarantined(bench: Workbench, features: dict[str, Feature], columns: dict[str, Any]) -> list[dict[str, Any]]:
     """The lines of bad rows of these columns, in a split of their own each."""
     sorter = Sorter(InMemory(features, columns), RecordsConfig(), bench.staging, str(list(features)))
-    [run] = sorter.sort((0, Piece("x", 1, ())))
-    return [json.loads(line) for line in (bench.staging.root / run.quarantine).read_text().splitlines()]
+    [spill] = sorter.sort((0, Partition("x", 1, ())))
+    return [json.loads(line) for line in (bench.staging.root / spill.quarantine).read_text().splitlines()]
 
 
 def test_a_bad_row_has_its_first_reason_and_the_beginning_of_its_values(bench: Workbench) -> None:
@@ -872,9 +882,9 @@ def test_a_row_with_more_words_than_tags_is_bad_and_a_column_of_splits_is_no_fea
 def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", 1)
-    runs, tables = sorted_by(bench, "one")
-    assert [(run.part, run.last, run.rows) for run in runs] == [
+    monkeypatch.setattr("tasks.records.sorting.SPILL_BYTES", 1)
+    spills, tables = sorted_by(bench, "one")
+    assert [(spill.part, spill.last, spill.rows) for spill in spills] == [
         (0, False, 2),
         (1, False, 2),
         (2, False, 2),
@@ -882,10 +892,10 @@ def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
     ]
     assert sorted(key for table in tables for key in keys(table)) == [f"k{number}" for number in range(7)]
     again, _ = sorted_by(bench, "one")
-    assert again == runs, "those of an earlier attempt"
-    bench.staging.drop(runs[2].file)
-    monkeypatch.setattr("tasks.records.sorting.RUN_BYTES", 1 << 30)
-    assert [run.rows for run in sorted_by(bench, "one")[0]] == [7], "all of a piece or none"
+    assert again == spills, "those of an earlier attempt"
+    bench.staging.drop(spills[2].file)
+    monkeypatch.setattr("tasks.records.sorting.SPILL_BYTES", 1 << 30)
+    assert [spill.rows for spill in sorted_by(bench, "one")[0]] == [7], "all of a piece or none"
     assert sorted_by(bench, "another plan")[0][0].rows == 7
 
 
@@ -925,7 +935,7 @@ def test_a_column_that_tells_the_label_is_suspicious(bench: Workbench) -> None:
     """The length of a text, by class."""
     rows = [row(f"k{n:02d}", n, text="x" * (1 + 3 * (n % 2)), label="ab"[n % 2]) for n in range(12)]
     states = {"train": {"label": {"classes": {"a": 6, "b": 60}}}}
-    made = profile(runs_of(bench, rows), FEATURES, states)
+    made = profile(spills_of(bench, rows), FEATURES, states)
     assert made["columns"]["text"]["association"] == 1.0
     assert [line.partition(" exactly")[0] for line in made["suspicions"] if "exactly" in line] == ["text tells label"]
     assert [line for line in made["suspicions"] if "class" in line] == ["class a of label: 6 examples in train"]

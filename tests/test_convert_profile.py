@@ -91,8 +91,8 @@ def test_values_of_a_column_are_numbers_lengths_or_words() -> None:
     assert np.isnan(of("time", pa.array([NO_TIME, 5]))[0]) and of("time", pa.array([NO_TIME, 5]))[1] == 5.0
 
 
-class FakeRuns:
-    """Runs whose rows are counted, not read."""
+class FakeSpills:
+    """Spills whose rows are counted, not read."""
 
     splits, numbers = [TEST, TRAIN], [0, 1]
 
@@ -105,7 +105,7 @@ class FakeRuns:
 
 
 def test_the_sample_of_a_split_is_its_lowest_places() -> None:
-    small, large = FakeRuns(SAMPLE), FakeRuns(4 * SAMPLE)
+    small, large = FakeSpills(SAMPLE), FakeSpills(4 * SAMPLE)
     for runs, high in ((small, SPACE), (large, SPACE // 4)):
         assert _sample(runs, TRAIN).num_rows == 2  # type: ignore[arg-type]
         assert runs.asked == [(0, 1, 0, high), (1, 1, 0, high)]

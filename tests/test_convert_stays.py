@@ -21,7 +21,7 @@ from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
 from tasks.records.config import RecordsConfig
 from tasks.records.conversion import build
-from tasks.records.merging import Runs
+from tasks.records.merging import Spills
 from tasks.records.reading import RecordsReader
 from tasks.records.sorting import ROW, Sorter
 from tasks.sources.features import KEY, Feature
@@ -110,8 +110,8 @@ def homes(bench: Workbench, source: dict[str, Any], by: str = "size", **records:
     opened = TypeAdapter(SourceConfig).validate_python(source).open()
     opened.fingerprint()
     sorter = Sorter(opened, config, bench.staging, json.dumps([source, records]))
-    notes = [note for numbered in enumerate(opened.pieces()) for note in sorter.sort(numbered)]
-    runs = Runs(bench.staging, notes, config.names)
+    notes = [note for numbered in enumerate(opened.partitions()) for note in sorter.sort(numbered)]
+    runs = Spills(bench.staging, notes, config.names)
     found = {}
     for run in runs.numbers:
         table = runs.table(run)

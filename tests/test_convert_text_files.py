@@ -53,7 +53,7 @@ def test_an_example_is_named_by_the_byte_at_which_it_begins(tmp_path: Path) -> N
     def begins(example: str) -> dict[int, bytes]:
         opened = source(tmp_path, example=example).open()
         opened.fingerprint()
-        rows = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+        rows = [rows for partition in opened.partitions() for rows in opened.read(partition)]
         texts = [text for each in rows for text in each.columns["text"].to_pylist()]
         return dict(zip([int(key.split(":")[1]) for each in rows for key in each.keys.to_pylist()], texts, strict=True))
 

@@ -72,7 +72,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read(source: Source) -> list[Rows]:
     """All rows."""
-    return [rows for piece in source.pieces() for rows in source.read(piece)]
+    return [rows for partition in source.partitions() for rows in source.read(partition)]
 
 
 def source(prepared: Path, **more: Any) -> TfdsSource:
@@ -92,7 +92,13 @@ def test_every_example_of_the_chosen_splits_is_read(prepared: Path, bench: Workb
             collected[example["key"][0].decode()] = int(pixels[0, 0, 0])
     assert sorted(collected) == sorted([f"train/{n:07d}" for n in range(40)] + [f"test/{n:07d}" for n in range(10)])
     assert sorted(collected.values()) == list(range(50))
-    assert sum(piece.where[-1] - piece.where[-2] for piece in source(prepared, splits=["test"]).open().pieces()) == 10
+    assert (
+        sum(
+            partition.where[-1] - partition.where[-2]
+            for partition in source(prepared, splits=["test"]).open().partitions()
+        )
+        == 10
+    )
 
 
 def test_a_label_of_none_of_the_classes_is_missing(prepared: Path) -> None:

@@ -16,7 +16,7 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form
+from tasks.compression.specs import VariantSpec
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
@@ -36,7 +36,7 @@ from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
@@ -96,10 +96,10 @@ class Machines(Source):
     def fingerprint(self) -> list[tuple[str, str]]:
         return [(f"{number:05d}", f"{number:064d}") for number in range(ROWS)]
 
-    def pieces(self) -> list[Piece]:
-        return [Piece("all", ROWS, ())]
+    def partitions(self) -> list[Partition]:
+        return [Partition("all", ROWS, ())]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         random, keys = np.random.default_rng(4), [key for key, _ in self.fingerprint()]
         broken = random.random(ROWS) < 0.1
         heat = random.normal(0, 1, ROWS)
@@ -143,7 +143,7 @@ def test_from_the_source_to_the_export(tf: Any, tmp_path: Path, workbench_at: An
 
     bench = workbench_at(tmp_path / "variant")
     common = (model, snapshot, made)
-    outcome = compress(bench, Form("saved_model"), *common, report, None, None, CompressConfig(), EVALUATE)
+    outcome = compress(bench, VariantSpec("saved_model"), *common, report, None, None, CompressConfig(), EVALUATE)
     variant = replace(publish(Variant, bench, outcome), name="saved_model")
     assert outcome.statistics["metrics"]["saved_model/test/average_precision_loss"] == pytest.approx(0, abs=1e-6)
     bench = workbench_at(tmp_path / "export")

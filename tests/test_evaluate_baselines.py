@@ -32,7 +32,7 @@ from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.view.evaluation import beside_simple_model
 
@@ -56,10 +56,10 @@ class Given(Source):
     def fingerprint(self) -> list[tuple[str, str]]:
         return [(f"{number:04d}", f"{number:064d}") for number in range(COUNT)]
 
-    def pieces(self) -> list[Piece]:
-        return [Piece("all", COUNT, ())]
+    def partitions(self) -> list[Partition]:
+        return [Partition("all", COUNT, ())]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, partition: Partition) -> Iterator[Rows]:
         keys = [key for key, _ in self.fingerprint()]
         yield Rows(dict(self.columns), pa.array(keys), keys.__getitem__)
 

@@ -17,7 +17,7 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.artifacts import Export, Report, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form
+from tasks.compression.specs import VariantSpec
 from tasks.compression.variants import build as compress
 from tasks.config.compose import Config
 from tasks.evaluation.config import EvaluateConfig
@@ -213,7 +213,7 @@ def test_the_export_and_the_registered_version_predict_with_temperature_and_thre
     made, report = evaluated.made, evaluated.report
     bench = workbench_at(tmp_path / "variant")
     common = (made.model, made.snapshot, made.records)
-    outcome = compress(bench, Form("saved_model"), *common, report, None, None, CompressConfig(), CONFIG)
+    outcome = compress(bench, VariantSpec("saved_model"), *common, report, None, None, CompressConfig(), CONFIG)
     variant = replace(publish(Variant, bench, outcome), name="saved_model")
     bench = workbench_at(tmp_path / "export")
     done = publish(Export, bench, export(bench, *common, [variant], ExportConfig(), report))

@@ -17,8 +17,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form
 from tasks.compression.methods.distill import Distill
+from tasks.compression.specs import VariantSpec
 from tasks.compression.variants import build as compress
 from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
@@ -315,7 +315,7 @@ def made(tagged: Tagged, tmp_path_factory: Any, workbench_at: Any, publish: Any)
     for name in ("saved_model", "litert"):
         bench = workbench_at(root / name)
         common = (tagged.model, tagged.snapshot, tagged.records)
-        outcome = compress(bench, Form(name), *common, tagged.report, None, None, CompressConfig(), EVALUATE)
+        outcome = compress(bench, VariantSpec(name), *common, tagged.report, None, None, CompressConfig(), EVALUATE)
         variants[name] = replace(publish(Variant, bench, outcome), name=name)
     return variants
 

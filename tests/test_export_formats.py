@@ -21,7 +21,7 @@ from tasks import exporting
 from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import variants as variants_of
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form
+from tasks.compression.specs import VariantSpec
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
@@ -81,7 +81,7 @@ def made(
         bench = workbench_at(root / name)
         parent = found.get(FORMATS[name].parent or "")
         given = (small, digits.snapshot, digits.records, report, parent, None, CONFIG, EVALUATE)
-        found[name] = replace(publish(Variant, bench, variants_of.build(bench, Form(name), *given)), name=name)
+        found[name] = replace(publish(Variant, bench, variants_of.build(bench, VariantSpec(name), *given)), name=name)
     return found
 
 
@@ -224,4 +224,4 @@ def test_a_model_that_cannot_be_converted_names_the_format(
     monkeypatch.setattr(OpenVino, "write", staticmethod(write))
     given = (small, digits.snapshot, digits.records, None, made["saved_model"], None, CONFIG, EVALUATE)
     with pytest.raises(Failed, match="export.formats: openvino: no counterpart of an operation; .*leave openvino out"):
-        variants_of.build(bench, Form("openvino"), *given)
+        variants_of.build(bench, VariantSpec("openvino"), *given)

@@ -33,7 +33,7 @@ from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot, TableSnapshot, TokensSnapshot
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.store.files import pretty, write_arrays
 from tests.support.pasted import pasted
@@ -67,10 +67,10 @@ class Zoo(Source):
     def fingerprint(self) -> list[tuple[str, str]]:
         return [(f"{number:02d}", f"{number:064d}") for number in range(24)]
 
-    def pieces(self) -> list[Piece]:
-        return [Piece("all", 24, ())]
+    def partitions(self) -> list[Partition]:
+        return [Partition("all", 24, ())]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         keys = [key for key, _ in self.fingerprint()]
         examples = [self.example(number) for number in range(24)]
         columns = {name: pa.array([example[name] for example in examples]) for name in self.features}

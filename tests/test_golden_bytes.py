@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(_: Workbench, root: Path) -> None:
     """Make every artifact below `root`."""
     import tasks.evaluation.report as reports
-    from tasks.compression.forms import FLOAT, Form, compressed
+    from tasks.compression.specs import FLOAT, VariantSpec, compressed
     from tasks.compression.variants import build as compress
     from tasks.exporting.export import build as export
     from tasks.records import conversion as convert
@@ -85,7 +85,7 @@ def make(_: Workbench, root: Path) -> None:
     bench = workbench(root / "evaluated")
     report = published(Report, bench, reports.build(bench, model, snapshot, records, evaluate))
     variants: dict[str, Variant] = {}
-    for form in (Form("saved_model"), FLOAT, compressed(config.chains[0])):
+    for form in (VariantSpec("saved_model"), FLOAT, compressed(config.chains[0])):
         bench = workbench(root / form.name)
         parents = [variants.get(other.name) if other else None for other in (form.parent, form.methods and FLOAT)]
         outcome = compress(bench, form, model, snapshot, records, report, *parents, config, evaluate)

@@ -119,7 +119,7 @@ def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workben
     assert preset.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
     (tmp_path / "notes.yaml").write_text(preset_of(preset, Path("notes.yaml")))
     config = load(tmp_path / "notes.yaml")
-    assert (config.model.kind, config.source.open().pieces()[0].where[2] > 0) == ("transformer", True)
+    assert (config.model.kind, config.source.open().partitions()[0].where[2] > 0) == ("transformer", True)
 
 
 def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbenc
     assert (preset.what, preset.examples, preset.classes) == ("images", 24, ["round", "square"])
     (tmp_path / "again.yaml").write_text(preset_of(preset, Path("again.yaml")))
     again = load(tmp_path / "again.yaml").source.open()
-    assert sum(len(rows.keys) for piece in again.pieces() for rows in again.read(piece)) == 24
+    assert sum(len(rows.keys) for piece in again.partitions() for rows in again.read(piece)) == 24
 
 
 def test_of_two_kinds_of_files_one_is_asked_for_and_what_is_left_out_is_named(tmp_path: Path) -> None:

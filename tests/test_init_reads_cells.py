@@ -365,7 +365,7 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
     assert "a column without a name is called by its place, from 0: column0, column2" in guess.said
     source = CsvSource.model_validate(guess.source).open()
     source.fingerprint()
-    [rows] = [rows for piece in source.pieces() for rows in source.read(piece)]
+    [rows] = [rows for partition in source.partitions() for rows in source.read(partition)]
     assert rows.columns["column0"].to_pylist()[:2] == ["1", "2"]
     [first, *_] = raw_rows.csv_rows(path, ["x"], None)
     assert first == {"column0": "1", "x": "0", "column2": "", "label": "a"}

@@ -50,7 +50,7 @@ def test_a_column_is_the_splits_where_every_row_has_one(splits: list[str], taken
 def test_the_first_rows_of_a_small_file_are_not_taken_for_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is read in one piece, of which enough rows are read."""
+    """It is read in one partition, of which enough rows are read."""
     monkeypatch.setattr("tasks.guess.samples.SAMPLED", 50)
     monkeypatch.setattr("tasks.sources.delimited.PARSED", 1 << 10)
     path = table(tmp_path / "t.csv", "size,label", [f"{n},{'abc'[n % 3]}" for n in range(1200)])
@@ -81,7 +81,7 @@ def test_a_column_without_a_name_is_called_by_its_place(head: str, rows: list[st
     assert guess.columns.label == "label" and said in "\n".join(guess.said)
     opened = CsvSource.model_validate(guess.source).open()
     opened.fingerprint()
-    [read] = [batch for piece in opened.pieces() for batch in opened.read(piece)]
+    [read] = [batch for partition in opened.partitions() for batch in opened.read(partition)]
     assert {"kind", "label", "size"} <= read.columns.keys() and len(read.keys) == 30
 
 

@@ -188,7 +188,7 @@ def test_a_large_table_is_sampled_at_its_beginning_middle_and_end(
 ) -> None:
     table = [{"x": number, "label": "abc"[number // 1000]} for number in range(3000)]
     path = write_csv(tmp_path / "sorted.csv", table)
-    monkeypatch.setattr("tasks.sources.table_files.PIECE_BYTES", 4000)
+    monkeypatch.setattr("tasks.sources.table_files.PARTITION_BYTES", 4000)
     monkeypatch.setattr("tasks.guess.samples.SAMPLED", 300)
     guess = guess_source(path)
     assert set(guess.counts) == {"a", "b", "c"}

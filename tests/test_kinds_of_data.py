@@ -123,7 +123,7 @@ found("CountedSnapshot", "snapshot (counted)", "snapshot.first", wrong, counts=c
 OPENED = """
 source = Config.model_validate({"name": "a", "train": {"steps": 1}, "source": {"kind": "squares", "count": 3}}).source
 opened = source.open()
-[rows] = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+[rows] = [rows for partition in opened.partitions() for rows in opened.read(partition)]
 more = {"values": rows.columns["square"].to_pylist(), "roles": [each.role for each in source.check().values()]}
 found("SquaresSource", "source (squares)", "source.count", {"source": {"kind": "no"}}, **more)
 """

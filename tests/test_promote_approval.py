@@ -14,7 +14,7 @@ from tasks.artifacts import Export
 from tasks.errors import Failed, Refused
 from tasks.evaluation import gates
 from tasks.evaluation.intervals import Interval
-from tasks.evaluation.paired import Change
+from tasks.evaluation.paired import PairedDifference
 from tasks.registry import approval, registry, rollback
 from tasks.registry.registry import Registered
 from tasks.registry.rollback import roll_back
@@ -543,7 +543,7 @@ def test_rollback_without_a_champion_is_refused(registry_home: RegistryHome, nam
 def test_the_difference_must_be_what_is_required(
     require: str, score: float, low: float, high: float, passes: bool
 ) -> None:
-    change = Change(Interval(score - 0.9, low, high, "", 100), not low <= 0 <= high, same=False)
+    change = PairedDifference(Interval(score - 0.9, low, high, "", 100), not low <= 0 <= high, same=False)
     for sign in (1, -1):  # a loss is better where it is lower
         measured = champion_beside(sign * 0.9, sign * score, change, higher=sign > 0)
         gate = gates.promotion("test/accuracy", sign * score, measured, -0.1, sign > 0, require=require)

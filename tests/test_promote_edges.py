@@ -21,7 +21,7 @@ from tasks.evaluation.intervals import Interval
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.multiple_testing import ERROR, at_most, decide, loss
 from tasks.evaluation.multiple_testing import Test as LimitTest
-from tasks.evaluation.paired import Change, Contributions, change, mcnemar
+from tasks.evaluation.paired import Contributions, PairedDifference, change, mcnemar
 from tasks.runner import releasing
 from tasks.view import facts, results
 from tests.support.registries import champion_beside
@@ -134,7 +134,7 @@ def test_a_verdict_says_what_its_interval_does_not_show() -> None:
         (0.001, True, 10, ", 95 % interval +0.0010 to +0.0300, effective sample size 10: too few for 95 %)"),
     ):
         interval = Interval(0.01, low, 0.03, "", units)
-        assert promoted(0.81, 0.8, change=Change(interval, sure, same=False)).text.endswith(words)
+        assert promoted(0.81, 0.8, change=PairedDifference(interval, sure, same=False)).text.endswith(words)
     unsure = BesideBaseline("majority", 0.8, Interval(0.01, 0.001, 0.03, "", 90), more_than_noise=False)
     assert "+0.0100, within noise by a permutation test, 95 % interval" in promoted(0.81, baselines=[unsure]).text
 

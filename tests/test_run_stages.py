@@ -11,8 +11,8 @@ import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.search import space
+from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
@@ -128,7 +128,7 @@ EVALUATE = EvaluateConfig()
 
 
 def variant(
-    form: Form = FLOAT, reference: Variant | None = None, config: CompressConfig | None = None, **evaluate: Any
+    form: VariantSpec = FLOAT, reference: Variant | None = None, config: CompressConfig | None = None, **evaluate: Any
 ) -> str:
     settings = EVALUATE.model_copy(update=evaluate)
     made = identities.variant(

@@ -24,7 +24,7 @@ from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import AbsoluteGate
 from tasks.evaluation.intervals import Interval, Value
-from tasks.evaluation.paired import Change
+from tasks.evaluation.paired import PairedDifference
 from tasks.evaluation.tasks.language_model import LanguageModelJudge
 from tasks.exporting import export as exports
 from tasks.exporting import score as scores
@@ -175,7 +175,7 @@ def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: py
     )
     before: Any = SimpleNamespace(metrics={"test/accuracy": 0.8}, config=SimpleNamespace(evaluate=EvaluateConfig()))
     own = contributions(accuracy=np.linspace(0, 1, 9)[:, None])
-    change = Calls(Change(Interval(0.1, 0.05, 0.15, "", 9), more_than_noise=True, same=False))
+    change = Calls(PairedDifference(Interval(0.1, 0.05, 0.15, "", 9), more_than_noise=True, same=False))
     monkeypatch.setattr(comparison.paired, "change", change)
     beside = comparison.Compared(own, own.values, np.ones(9, bool))
     champion: Any = SimpleNamespace(version="1", metric="test/accuracy", score=0.8, behind=0.0)
@@ -481,7 +481,7 @@ def test_the_place_of_an_example_is_by_the_seed_of_the_split(seed: int, monkeypa
     sorter._typed, sorter._contents = lambda *given: (table, {}), lambda *given: np.zeros((2, 2), np.uint64)
     rows: Any = SimpleNamespace(columns={}, keys=pa.array(["a", "b"]), splits=None, bad=[], skipped=[])
     with pytest.raises(Seen):
-        sorter._sorted_out(rows, sorting.Run(0))
+        sorter._sorted_out(rows, sorting.Spill(0))
     assert places.given[1] == seed
 
 

@@ -46,7 +46,7 @@ def write(tmp_path: Path) -> Callable[..., CsvSource]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces and blocks of a few bytes."""
-    monkeypatch.setattr(table_files, "PIECE_BYTES", 32)
+    monkeypatch.setattr(table_files, "PARTITION_BYTES", 32)
     monkeypatch.setattr(delimited, "SCANNED", 16)
     monkeypatch.setattr(delimited, "PARSED", 32)
     monkeypatch.setattr(blocks_module, "HEAD", 8)
@@ -94,7 +94,7 @@ def test_rows_are_what_was_written(
     path.write_bytes(buffer.getvalue().encode())
     opened = source(path, missing=[]).open()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_files, "PIECE_BYTES", target)
+        patch.setattr(table_files, "PARTITION_BYTES", target)
         patch.setattr(delimited, "SCANNED", 7)
         patch.setattr(delimited, "PARSED", 11)
         read = everything(opened, backwards=True)
@@ -112,7 +112,7 @@ def test_a_stray_quote_is_an_ordinary_character_and_an_escaped_one_too(write: Ca
     assert everything(config).rows == [('5" pipe', "3"), ('a "b", c', "4"), ('d "e', "5")]
     config = write('name,age\n"a \\"b\n\\"",3\nc\\,d,4\n', escape="\\")
     assert everything(config).rows == [('a "b\n"', "3"), ("c,d", "4")]
-    assert len(config.open().pieces()) == 1
+    assert len(config.open().partitions()) == 1
 
 
 # Rows
@@ -130,7 +130,7 @@ def test_rows_have_their_number_and_line_after_empty_and_bad_ones(write: Callabl
             "people.csv line 9": "3 cells, and there are 2 columns",
         }
         assert read.bad_keys == ["people.csv:000000002", "people.csv:000000004"]
-    assert len(config.open().pieces()) > 1
+    assert len(config.open().partitions()) > 1
 
 
 def test_undecodable_bytes_and_nul_bytes_are_bad_rows(write: Callable) -> None:
@@ -200,7 +200,7 @@ def test_other_encodings(write: Callable, small: None, encoding: str, split: boo
     config = write(("name,age\n" + f'"{word},\n",1\n' * 16).encode(encoding), encoding=encoding)
     read = everything(config)
     assert read.rows == [(f"{word},\n", "1")] * 16
-    assert (len(config.open().pieces()) > 1) == split
+    assert (len(config.open().partitions()) > 1) == split
 
 
 def test_a_byte_that_an_encoding_lacks_is_a_bad_row(write: Callable) -> None:
@@ -226,8 +226,8 @@ def test_compressed_files_are_streamed(tmp_path: Path, small: None, suffix: str)
     read = everything(source(tmp_path))
     assert (len(read.rows), read.keys[-1]) == (500, f"people.csv.{suffix}:000000499")
     opened = source(path).open()
-    [piece] = opened.pieces()
-    assert len(list(opened.read(piece))) > 10
+    [partition] = opened.partitions()
+    assert len(list(opened.read(partition))) > 10
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(Failed, match=f"people.csv.{suffix}: .*a compressed file must be whole"):
         everything(source(path))
@@ -273,24 +273,24 @@ def test_many_small_files_are_one_piece_and_a_backup_is_none(tmp_path: Path) -> 
     read = everything(source(tmp_path))
     assert read.rows == [("ann", str(number)) for number in range(5)]
     assert read.keys == [f"part{number}.csv:000000000" for number in range(5)]
-    assert len(source(tmp_path).open().pieces()) == 1
+    assert len(source(tmp_path).open().partitions()) == 1
 
 
 def test_a_file_that_changes_ends_the_run(write: Callable, tmp_path: Path) -> None:
     opened = write("name,age\nann,1\n").open()
     assert opened.fingerprint() == [("people.csv", hashlib.sha256(b"name,age\nann,1\n").hexdigest())]
-    [piece] = opened.pieces()
+    [partition] = opened.partitions()
     write("name,age\nbob,2\n")
     os.utime(tmp_path / "people.csv", ns=(1, 1))
     with pytest.raises(Failed, match="people.csv: it changed while it was read"):
-        list(opened.read(piece))
+        list(opened.read(partition))
 
 
 def test_a_file_that_changes_while_it_is_read_ends_the_run(write: Callable, tmp_path: Path) -> None:
     """After its rows have been read, and before they are published."""
     opened = write("name,age\nann,1\n").open()
-    [piece] = opened.pieces()
-    rows = opened.read(piece)
+    [partition] = opened.partitions()
+    rows = opened.read(partition)
     next(rows)
     os.utime(tmp_path / "people.csv", ns=(1, 1))
     with pytest.raises(Failed, match="people.csv: it changed while it was read"):
@@ -317,7 +317,7 @@ def photos(tmp_path: Path) -> Callable[[str], CsvSource]:
 
 
 def test_paths_of_images_are_replaced_by_the_files(photos: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.sources.payloads.PIECE_BYTES", 15)
+    monkeypatch.setattr("tasks.sources.payloads.PARTITION_BYTES", 15)
     opened = photos("images/a.png", "./images/b.png", "images/a.png", "", "images/c.png").open()
     names = [key for key, _ in opened.fingerprint()]
     assert names == ["images/a.png", "images/b.png", "images/c.png", "photos.csv"]
@@ -325,7 +325,7 @@ def test_paths_of_images_are_replaced_by_the_files(photos: Callable, monkeypatch
     assert read.columns["photo"] == [b"a" * 10, b"b" * 10, b"a" * 10, None, b"c" * 10]
     assert read.keys == [f"photos.csv:00000000{number}" for number in range(5)]
     assert read.places == [f"photos.csv line {line}" for line in range(2, 7)]
-    assert [len(rows.keys) for piece in opened.pieces() for rows in opened.read(piece)] == [2, 3]
+    assert [len(rows.keys) for partition in opened.partitions() for rows in opened.read(partition)] == [2, 3]
 
 
 def test_a_path_stays_below_the_source(photos: Callable, tmp_path: Path) -> None:
@@ -346,10 +346,10 @@ def test_a_path_stays_below_the_source(photos: Callable, tmp_path: Path) -> None
 
 def test_an_image_that_changes_ends_the_run(photos: Callable, tmp_path: Path) -> None:
     opened = photos("images/a.png").open()
-    [piece] = opened.pieces()
+    [partition] = opened.partitions()
     (tmp_path / "root/images/a.png").write_bytes(b"other")
     with pytest.raises(Failed, match="images/a.png: other content than was listed"):
-        list(opened.read(piece))
+        list(opened.read(partition))
 
 
 def test_signs_of_the_dialect_differ() -> None:

@@ -33,12 +33,12 @@ def test_a_link_to_a_folder_whose_name_begins_alike_leads_out(target: str, leads
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("piece", [8, 1 << 20])
+@pytest.mark.parametrize("partition", [8, 1 << 20])
 def test_a_byte_order_mark_moves_no_row(
-    mark: bytes, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mark: bytes, partition: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Excel writes CSV; in one piece and in many."""
-    monkeypatch.setattr(table_files, "PIECE_BYTES", piece)
+    """As Excel writes CSV; in one partition and in many."""
+    monkeypatch.setattr(table_files, "PARTITION_BYTES", partition)
     rows = "".join(f"n{number},{number}\r\n" for number in range(9))
     (tmp_path / "t.csv").write_bytes(mark + b"name,size\r\n" + rows.encode())
     config = CsvSource.model_validate({"path": str(tmp_path / "t.csv"), "columns": {"name": "text", "size": "number"}})

@@ -61,7 +61,7 @@ def test_rows_have_their_number_and_line_after_empty_and_bad_ones(
     ]
     config = write("\r\n".join(lines))
     for target in (1 << 20, 40):
-        monkeypatch.setattr(table_files, "PIECE_BYTES", target)
+        monkeypatch.setattr(table_files, "PARTITION_BYTES", target)
         monkeypatch.setattr(delimited, "SCANNED", 16)
         read = everything(config, backwards=True)
         assert read.rows == [("ann", 1), ("cy", None), ("eve", None), ("hal", 2.5)]
@@ -76,7 +76,7 @@ def test_rows_have_their_number_and_line_after_empty_and_bad_ones(
             "people.jsonl line 11": "a JSON int, and not an object",
             "people.jsonl line 12": "half of a surrogate pair",
         }
-    assert len(config.open().pieces()) > 3
+    assert len(config.open().partitions()) > 3
 
 
 SCALARS = (

@@ -35,7 +35,7 @@ NUMBERS = {"number": "number", "word": "category"}
 def test_row_groups_are_pieces_and_small_ones_share_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: int
 ) -> None:
-    monkeypatch.setattr(table_files, "PIECE_BYTES", target)
+    monkeypatch.setattr(table_files, "PARTITION_BYTES", target)
     monkeypatch.setattr(parquet, "MAX_ROWS", 7)
     numbers(tmp_path / "a.parquet", 95)
     numbers(tmp_path / "b.parquet", 5)
@@ -44,8 +44,8 @@ def test_row_groups_are_pieces_and_small_ones_share_one(
     assert read.rows == [(number, f"w{number}") for number in [*range(95), *range(5)]]
     assert read.keys[:95] == [f"a.parquet:{number:09d}" for number in range(95)]
     assert (read.keys[-1], read.places[-1]) == ("b.parquet:000000004", "b.parquet row 5")
-    pieces = len(config.open().pieces())
-    assert pieces == 11 if target == 1 else pieces == 1 if target > 1000 else 1 < pieces < 11
+    partitions = len(config.open().partitions())
+    assert partitions == 11 if target == 1 else partitions == 1 if target > 1000 else 1 < partitions < 11
 
 
 def test_types_are_those_of_the_file(tmp_path: Path) -> None:

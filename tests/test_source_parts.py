@@ -1,4 +1,4 @@
-"""The parts of sources by themselves: streams, pieces, numbered rows, nested values, files beside rows, user code."""
+"""Parts of sources by themselves: streams, partitions, numbered rows, nested values, files beside rows, user code."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tasks.sources.rows import Numbered, selected
 from tasks.sources.streams import (
     BOM,
     LONGEST,
-    Member,
     Pushed,
+    TarEntry,
     Transcoded,
     check_ratio,
     is_single_byte,
@@ -90,7 +90,7 @@ def test_text_of_another_encoding_is_utf8_whatever_is_read_at_once(chunk: int) -
     assert Transcoded(io.BytesIO(b"a\xff"), "utf-8").read(9) == "a\udcff".encode("utf-8", "surrogatepass")
 
 
-def test_all_of_a_stream_is_taken_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_a_stream_is_taken_piece_by_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "CHUNK", 4)
     assert whole(io.BytesIO(b"0123456789"), 9) == b"012345678" and whole(io.BytesIO(b"01"), 2) == b"01"
     assert whole(io.BytesIO(b"0123456789"), 1 << 40) == b"0123456789", "whatever a header says"
@@ -111,10 +111,10 @@ def test_a_byte_order_mark_is_passed_over_and_another_encoding_refused() -> None
 def test_pieces_have_at_most_so_many_bytes_and_files_or_one_large_file() -> None:
     def ranges(sizes: list[int], most_bytes: int = 10, most_files: int = 3) -> list[Any]:
         paths = [f"f{number}" for number in range(len(sizes))]
-        pieces = groups(paths, sizes, most_bytes, most_files)
-        assert [piece.name for piece in pieces] == [paths[piece.where[0]] for piece in pieces]
-        assert sum(piece.bytes for piece in pieces) == sum(sizes)
-        return [piece.where for piece in pieces]
+        partitions = groups(paths, sizes, most_bytes, most_files)
+        assert [partition.name for partition in partitions] == [paths[partition.where[0]] for partition in partitions]
+        assert sum(partition.bytes for partition in partitions) == sum(sizes)
+        return [partition.where for partition in partitions]
 
     assert ranges([5, 5, 1]) == [(0, 2), (2, 3)] and ranges([5, 6]) == [(0, 1), (1, 2)]
     assert ranges([1, 1, 1, 1]) == [(0, 3), (3, 4)] and ranges([99, 1]) == [(0, 1), (1, 2)]
@@ -145,15 +145,15 @@ def test_features_have_the_shape_of_their_type() -> None:
 
 
 def test_files_of_each_piece_are_those_that_were_listed_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sounds of unequal classes and splits, two or one of them in a piece."""
-    monkeypatch.setattr(class_folders, "PIECE_FILES", 2)
+    """Sounds of unequal classes and splits, two or one of them in a partition."""
+    monkeypatch.setattr(class_folders, "PARTITION_FILES", 2)
     names = [*(f"train/low/{number}.wav" for number in range(3)), "test/high/0.wav", "test/low/9.wav"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(name.encode())
     opened = AudioFolderSource(path=str(tmp_path), split_folders=True).open()
     opened.fingerprint()
-    read = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+    read = [rows for partition in opened.partitions() for rows in opened.read(partition)]
     assert [len(rows.keys) for rows in read] == [2, 2, 1]
     for name, row in zip(sorted(names), [(rows, at) for rows in read for at in range(len(rows.keys))], strict=True):
         rows, at = row
@@ -312,7 +312,7 @@ def test_dotted_names_are_of_fields_within_or_of_that_very_name() -> None:
 def test_files_beside_rows_are_read_in_parts_with_every_bad_and_skipped_row_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payloads, "PIECE_BYTES", 5)
+    monkeypatch.setattr(payloads, "PARTITION_BYTES", 5)
     contents = {f"{number}.png": bytes([number]) * 3 for number in range(4)}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -456,32 +456,32 @@ def test_a_file_that_came_since_is_listed_by_the_next_look(name: str, tmp_path: 
     assert opened.fingerprint() == [*first, (came, hashlib.sha256(b'{"x": 2}\n').hexdigest())]
 
 
-def test_files_beside_rows_are_listed_with_them_by_name_and_make_smaller_pieces(
+def test_files_beside_rows_are_listed_with_them_by_name_and_make_smaller_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_files, "PIECE_BYTES", 100 * table_files.REFERRING)
+    monkeypatch.setattr(table_files, "PARTITION_BYTES", 100 * table_files.REFERRING)
     (tmp_path / "a.png").write_bytes(b"an image")
     (tmp_path / "b.jsonl").write_text('{"x": "a.png"}\n' * 60)
-    pieces = {}
+    partitions = {}
     for kind in ("image", "text"):
         opened = JsonlSource(path=str(tmp_path), glob="*.jsonl", columns={"x": kind}).open()
         listed = [path for path, _ in opened.fingerprint()]
         assert listed == (["a.png", "b.jsonl"] if kind == "image" else ["b.jsonl"])
-        pieces[kind] = [piece.bytes for piece in opened.pieces()]
-    assert sum(pieces["image"]) == sum(pieces["text"]) == 900
-    assert len(pieces["text"]) == 1 and max(pieces["image"]) <= 200
+        partitions[kind] = [partition.bytes for partition in opened.partitions()]
+    assert sum(partitions["image"]) == sum(partitions["text"]) == 900
+    assert len(partitions["text"]) == 1 and max(partitions["image"]) <= 200
 
 
 def test_a_piece_has_parts_of_about_so_many_bytes() -> None:
     parts = [Part(f"{number}", 40, (number,)) for number in range(5)]
-    pieces = list(packed(parts, 100))
-    assert [(piece.name, piece.bytes, len(piece.where)) for piece in pieces] == [
+    partitions = list(packed(parts, 100))
+    assert [(partition.name, partition.bytes, len(partition.where)) for partition in partitions] == [
         ("0", 80, 2),
         ("2", 80, 2),
         ("4", 40, 1),
     ]
-    assert [path for piece in pieces for path, _ in piece.where] == ["0", "1", "2", "3", "4"]
-    assert [piece.bytes for piece in packed([Part("x", 500), Part("y", 20), Part("z", 80)], 100)] == [500, 100]
+    assert [path for partition in partitions for path, _ in partition.where] == ["0", "1", "2", "3", "4"]
+    assert [partition.bytes for partition in packed([Part("x", 500), Part("y", 20), Part("z", 80)], 100)] == [500, 100]
 
 
 def tar_of(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -500,7 +500,7 @@ def entry(name: str, size: int, **more: Any) -> tarfile.TarInfo:
     return info
 
 
-def found_in(content: bytes) -> list[Member]:
+def found_in(content: bytes) -> list[TarEntry]:
     return list(members(io.BytesIO(content), "x.tar", lambda name: True))
 
 
@@ -561,7 +561,7 @@ def prepared(folder: Path, lengths: tuple[int, ...]) -> Path:
 
 def test_examples_of_many_shards_are_numbered_through_and_classes_of_nested_labels_named(tmp_path: Path) -> None:
     opened = TfdsSource(dataset="made", data_dir=str(prepared(tmp_path, (2, 3, 1))), label="of/kind").open()
-    read = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+    read = [rows for partition in opened.partitions() for rows in opened.read(partition)]
     assert [key for rows in read for key in rows.keys.to_pylist()] == [f"train/{number:07d}" for number in range(6)]
     texts = [text for rows in read for text in rows.columns["text"].to_pylist()]
     assert texts == [f"t{number}".encode() for number in range(6)]
@@ -613,7 +613,7 @@ def test_a_shard_with_more_or_fewer_examples_than_its_data_set_says_is_not_read(
     info.write_text(info.read_text().replace('"3"', f'"{said}"'))
     opened = TfdsSource(dataset="made", data_dir=str(tmp_path)).open()
     with pytest.raises(Failed, match=f"3 examples; dataset_info.json says {said}"):
-        [list(opened.read(piece)) for piece in opened.pieces()]
+        [list(opened.read(partition)) for partition in opened.partitions()]
 
 
 def test_a_file_of_a_zip_begins_behind_its_extra_field(tmp_path: Path) -> None:

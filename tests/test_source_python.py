@@ -186,7 +186,7 @@ def test_modules_of_the_folder_enter_the_fingerprint(folder: Path) -> None:
     assert everything(config).rows[0] == ("other", 0)
     assert dict(config.open().fingerprint())["own/names.py"] != dict(before)["own/names.py"]
     with pytest.raises(Failed, match="changed since it was listed"):
-        list(opened.read(opened.pieces()[0]))
+        list(opened.read(opened.partitions()[0]))
 
 
 def test_what_is_refused(folder: Path) -> None:

@@ -30,8 +30,8 @@ def columns_of(config: Any) -> dict[str, list[Any]]:
     opened = config.open()
     opened.fingerprint()
     read: dict[str, list[Any]] = {}
-    for piece in opened.pieces():
-        for rows in opened.read(piece):
+    for partition in opened.partitions():
+        for rows in opened.read(partition):
             for name, values in rows.columns.items():
                 read.setdefault(name, []).extend(values.to_pylist())
     return read
@@ -103,7 +103,7 @@ def test_a_missing_list_among_those_of_one_size_is_named(tmp_path: Path) -> None
 def test_keys_that_differ_in_case_are_ordered_and_cut_by_their_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql_module, "PIECE_BYTES", 64)
+    monkeypatch.setattr(sql_module, "PARTITION_BYTES", 64)
     path = tmp_path / "t.db"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE t (k TEXT COLLATE NOCASE, a INTEGER)")

@@ -81,7 +81,7 @@ def test_the_fingerprint_is_the_content_that_is_read(database: str) -> None:
     assert opened.fingerprint() == [("rows from id 1", before)] == config.open().fingerprint()
     execute(database, "UPDATE people SET age = 7 WHERE id = 3")
     with pytest.raises(Failed, match="other rows than a moment ago"):
-        list(opened.read(opened.pieces()[0]))
+        list(opened.read(opened.partitions()[0]))
     assert config.open().fingerprint() != [("rows from id 1", before)]
     assert str(database) not in str(identity(config))
 
@@ -91,7 +91,7 @@ def test_batches_grow_to_so_many_bytes(database: str, monkeypatch: pytest.Monkey
     execute(database, f"INSERT INTO people VALUES {rows}")
     monkeypatch.setattr(sql, "BATCH_BYTES", 50_000)
     opened = source(database).open()
-    batches = [len(rows.keys) for piece in opened.pieces() for rows in opened.read(piece)]
+    batches = [len(rows.keys) for partition in opened.partitions() for rows in opened.read(partition)]
     assert (sum(batches), batches[0]) == (2003, 100)
     assert all(400 < size <= 520 for size in batches[1:-1])
 
@@ -100,9 +100,9 @@ def test_pieces_are_ranges_of_keys(database: str, monkeypatch: pytest.MonkeyPatc
     names = ["a b", "é", "A'; DROP TABLE people", "%s", "zz", ":x", "9"]
     values = ", ".join(f"('{name.replace(chr(39), 2 * chr(39))}', 'n', 1)" for name in names)
     execute(database, "CREATE TABLE words (id TEXT, name, age)", f"INSERT INTO words VALUES {values}, (NULL, 'n', 1)")
-    monkeypatch.setattr(sql, "PIECE_BYTES", 40)
+    monkeypatch.setattr(sql, "PARTITION_BYTES", 40)
     opened = source(database, "words").open()
-    assert len(opened.pieces()) > 3
+    assert len(opened.partitions()) > 3
     read = everything(opened, backwards=True)
     assert (read.keys, read.bad_keys) == (sorted(names), ["without id 000000000"])
 
@@ -225,10 +225,10 @@ def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(Refused, match="id more than once"):
         everything(source("env:SOURCE_URL", "SELECT id, * FROM shop.people", columns))
 
-    monkeypatch.setattr(sql, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(sql, "PARTITION_BYTES", 2000)
     for key in ("md5(id::text)::uuid", "DATE '2024-01-01' + id", "id + 0.5", "md5(id::text)"):
         ranged = source("env:SOURCE_URL", f"SELECT {key} AS id, name, age FROM shop.people").open()
-        assert len(ranged.pieces()) > 3 and len(everything(ranged).keys) == 500
+        assert len(ranged.partitions()) > 3 and len(everything(ranged).keys) == 500
     monkeypatch.undo()
     monkeypatch.setenv("SOURCE_URL", postgres)
 
@@ -239,7 +239,7 @@ def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         plain = connection.execution_options(stream_results=False)
         assert plain.exec_driver_sql("SHOW transaction_isolation").scalar() == "repeatable read"
     assert "T0PS3CRET" in postgres and "T0PS3CRET" not in opened._without_password(f"cannot connect to {postgres}")
-    before, rows = opened.fingerprint(), opened.read(opened.pieces()[0])
+    before, rows = opened.fingerprint(), opened.read(opened.partitions()[0])
     first = next(rows)
     with engine.begin() as connection:
         connection.execute(text("UPDATE shop.people SET age = 0"))

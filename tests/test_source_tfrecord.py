@@ -87,9 +87,9 @@ def test_values_of_scalars_and_arrays(write: Callable) -> None:
 def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write(*(person(number) for number in range(100)))
     whole = everything(config)
-    monkeypatch.setattr(table_files, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(table_files, "PARTITION_BYTES", 2000)
     monkeypatch.setattr(tfrecord, "BATCH_ROWS", 3)
-    assert 4 < len(config.open().pieces()) < 20
+    assert 4 < len(config.open().partitions()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 100
 
@@ -237,10 +237,10 @@ def test_a_damaged_file_ends_the_run(write: Callable, tmp_path: Path, monkeypatc
                 everything(config)
     path.write_bytes(plain)
     opened = config.open()
-    pieces = opened.pieces()
+    partitions = opened.partitions()
     path.write_bytes(plain + framed([person(11)]))
     with pytest.raises(Failed, match="changed while it was read"):
-        list(opened.read(pieces[0]))
+        list(opened.read(partitions[0]))
 
 
 def test_damage_in_a_range_of_a_file_is_named_by_its_place_in_the_file(write: Callable, tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_every_form_and_compression(tmp_path: Path, form: int, suffix: str) -> N
 def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write(*(file for number in range(50) for file in sample(number)))
     whole = everything(config)
-    monkeypatch.setattr(table_files, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(table_files, "PARTITION_BYTES", 20_000)
     monkeypatch.setattr(webdataset, "BATCH_ROWS", 3)
-    assert 4 < len(config.open().pieces()) < 20
+    assert 4 < len(config.open().partitions()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 50 and not whole.bad
 
@@ -235,7 +235,7 @@ def test_a_cut_compression_and_a_bomb_end_the_run(tmp_path: Path) -> None:
 
 def test_a_file_that_changes_ends_the_run(write: Callable, tmp_path: Path) -> None:
     opened = write(*sample(1)).open()
-    [piece] = opened.pieces()
+    [partition] = opened.partitions()
     (tmp_path / "x.tar").write_bytes(tar(sample(2)))
     with pytest.raises(Failed, match="changed while it was read"):
-        list(opened.read(piece))
+        list(opened.read(partition))

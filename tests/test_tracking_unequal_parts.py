@@ -36,7 +36,7 @@ from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
 from tasks.search import study as studies
 from tasks.search.config import TuneConfig
-from tasks.search.judging import Judge
+from tasks.search.judging import TrialMonitor
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tasks.store.journal import JournalFile, read
 from tasks.tracking import prefect_page
@@ -689,7 +689,7 @@ def test_each_journal_is_read_on_from_where_it_was_left(tmp_path: Path) -> None:
     study: Any = SimpleNamespace(
         report=lambda number, step, score: reported.append((step, score)), prunes=lambda number, step: False
     )
-    judge = Judge(study, 3, "accuracy", TrainConfig.model_validate({"steps": 100}), 100)
+    judge = TrialMonitor(study, 3, "accuracy", TrainConfig.model_validate({"steps": 100}), 100)
 
     def written(name: str, *steps: int) -> Path:
         journal = JournalFile(tmp_path / name)

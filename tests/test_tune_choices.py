@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.search.choosing import MedianPruner, TpeSampler
-from tasks.search.judging import Judge
+from tasks.search.judging import TrialMonitor
 from tasks.search.table import COMPLETE, RUNNING, Trial, best_of
 from tasks.store.journal import JournalFile
 from tasks.training.config import TrainConfig
@@ -22,7 +22,7 @@ EVALUATIONS = [(10, 0.6, 1.0), (20, 0.9, 0.5), (30, 0.9, 0.5), (40, 0.7, 0.8)]
 @pytest.mark.parametrize(("select", "score"), [("last", 0.7), ("best", 0.9)])
 def test_a_trial_is_worth_the_score_of_the_weights_that_it_keeps(select: Any, score: float) -> None:
     study: Any = SimpleNamespace(report=lambda *_: None, prunes=lambda *_: False)
-    judge = Judge(study, 0, "accuracy", TrainConfig(steps=40, select=select), 40)
+    judge = TrialMonitor(study, 0, "accuracy", TrainConfig(steps=40, select=select), 40)
     for evaluation in EVALUATIONS:
         judge.add(*evaluation)
     assert judge.score == score and not judge.pruned
@@ -33,7 +33,7 @@ def test_each_evaluation_of_a_journal_is_taken_once_until_one_ends_the_trial(tmp
     study: Any = SimpleNamespace(
         report=lambda number, step, score: reported.append((step, score)), prunes=lambda number, step: step == 30
     )
-    judge = Judge(study, 0, "accuracy", TrainConfig(steps=60, select="best"), 60)
+    judge = TrialMonitor(study, 0, "accuracy", TrainConfig(steps=60, select="best"), 60)
     first, again = JournalFile(tmp_path / "first.jsonl"), JournalFile(tmp_path / "again.jsonl")
     first.append(5, {"train/loss": 3.0})
     first.append(10, {"validation/accuracy": 0.5, "validation/loss": 2.0})
@@ -51,7 +51,7 @@ def test_each_evaluation_of_a_journal_is_taken_once_until_one_ends_the_trial(tmp
 
 def test_the_last_evaluation_ends_no_trial_and_others_may() -> None:
     study: Any = SimpleNamespace(report=lambda *_: None, prunes=lambda *_: True)
-    early, late = (Judge(study, 0, "accuracy", TrainConfig(steps=40), 40) for _ in range(2))
+    early, late = (TrialMonitor(study, 0, "accuracy", TrainConfig(steps=40), 40) for _ in range(2))
     early.add(39, 0.5, 0.5)
     late.add(40, 0.5, 0.5)
     assert (early.pruned, late.pruned) == (True, False)

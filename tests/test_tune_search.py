@@ -27,7 +27,7 @@ from tasks.runs.home import Home
 from tasks.runs.runs import open_trial, trials_of
 from tasks.runs.runs import opened as opened_run
 from tasks.search import study as studies
-from tasks.search.judging import Judge
+from tasks.search.judging import TrialMonitor
 from tasks.search.space import FloatRange
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of
@@ -327,7 +327,7 @@ def judged(tmp_path: Path) -> Iterator[tuple[Study, Config]]:
     config = config_of(metric="loss", pruner={"kind": "median", "startup": 1, "warmup": 15})
     with opened(tmp_path / "study.db", config) as study:
         study.ask()
-        judge = Judge(study, 0, "loss", config.train, 30)
+        judge = TrialMonitor(study, 0, "loss", config.train, 30)
         assert not judge.take(Curve(tmp_path / "first", [1.0, 1.0, 1.0]).path)
         study.complete(0, 1.0)
         yield study, config
@@ -341,9 +341,9 @@ def test_where_a_trial_is_pruned_does_not_depend_on_when_its_evaluations_are_loo
     study.ask()
     losses = [2.0, 2.0, 0.1]
     if interrupted:  # after the evaluation that decides was stored, before the trial was ended
-        Judge(study, 1, "loss", config.train, 30).take(Curve(tmp_path / "second", losses[:1]).path)
+        TrialMonitor(study, 1, "loss", config.train, 30).take(Curve(tmp_path / "second", losses[:1]).path)
         study.report(1, 20, 2.0)
-    judge = Judge(study, 1, "loss", config.train, 30)
+    judge = TrialMonitor(study, 1, "loss", config.train, 30)
     assert not judge.pruned and judge.take(Curve(tmp_path / "second", losses).path)
     assert judge.step == 20
     study.prune(1)
@@ -353,7 +353,7 @@ def test_where_a_trial_is_pruned_does_not_depend_on_when_its_evaluations_are_loo
 def test_the_last_evaluation_ends_no_trial_early(judged: tuple[Study, Config]) -> None:
     study, config = judged
     study.ask()
-    judge = Judge(study, 1, "loss", config.train, 30)
+    judge = TrialMonitor(study, 1, "loss", config.train, 30)
     judge.add(30, 9.0, 9.0)
     assert (judge.step, judge.score, judge.pruned) == (30, 9.0, False)
     assert study.prunes(1, 30), "it would have at an earlier step"
@@ -364,7 +364,7 @@ def test_the_score_of_a_trial_is_that_of_the_weights_it_selects(tmp_path: Path, 
     config = validate({**BASE, "train": {"steps": 30, "select": select}, "tune": {"trials": 1, "space": SPACE}})
     with opened(tmp_path / "study.db", config) as study:
         study.ask()
-        judge = Judge(study, 0, "loss", config.train, 30)
+        judge = TrialMonitor(study, 0, "loss", config.train, 30)
         judge.take(Curve(tmp_path / "curve", [0.5, 0.25, 0.75]).path)
     assert judge.score == score
 
@@ -377,7 +377,7 @@ def test_an_error_of_its_values_ends_a_trial_and_any_other_one_the_run(tmp_path:
     ):
         parent = Attempt(run, lambda export: None, Signals(), 1, None)
 
-        def open_attempt(trial: Config, judge: Judge) -> TrialAttempt:
+        def open_attempt(trial: Config, judge: TrialMonitor) -> TrialAttempt:
             return TrialAttempt(parent, open_trial(run, judge.number, trial), judge, threading.Event(), print)
 
         def close_attempt(attempt: TrialAttempt, state: str) -> None:

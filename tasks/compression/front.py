@@ -11,7 +11,7 @@ from tasks.evaluation.gates import Ratio
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontEntry:
     """A variant by what is to be small."""
 
     name: str
@@ -29,7 +29,7 @@ class Point:
         """What is to be small."""
         return (self.bytes, self.loss) if self.latency is None else (self.bytes, self.loss, self.latency)
 
-    def dominates(self, other: Point) -> bool:
+    def dominates(self, other: FrontEntry) -> bool:
         """Return whether it is nowhere worse than another one, and somewhere better."""
         pairs = list(zip(self.costs, other.costs, strict=True))
         return all(own <= its for own, its in pairs) and any(own < its for own, its in pairs)
@@ -49,20 +49,20 @@ class Point:
         return asdict(self)
 
 
-def dominated_by(points: Sequence[Point]) -> dict[str, str | None]:
+def dominated_by(points: Sequence[FrontEntry]) -> dict[str, str | None]:
     """Return for each variant the smallest accepted one of the front that dominates it; None where none does."""
     front = [point for point in points if point.accepted and not any(_beats(other, point) for other in points)]
     smallest = sorted(front, key=_rank)
     return {point.name: next((other.name for other in smallest if other.dominates(point)), None) for point in points}
 
 
-def choose(points: Sequence[Point], want: WantConfig) -> Point | None:
+def choose(points: Sequence[FrontEntry], want: WantConfig) -> FrontEntry | None:
     """Return the smallest of the accepted variants that meet all limits (then the fastest); None where none does."""
     meeting = [point for point in points if point.accepted and not point.misses(want)]
     return min(meeting, key=_rank, default=None)
 
 
-def missed(points: Sequence[Point], want: WantConfig, rejected: Mapping[str, str]) -> str:
+def missed(points: Sequence[FrontEntry], want: WantConfig, rejected: Mapping[str, str]) -> str:
     """Return why no variant is what is wanted: of each the limits that it misses, or why it is rejected."""
     reasons = (
         f"{point.name}: {', '.join([*point.misses(want), *([rejected[point.name]] if point.name in rejected else [])])}"
@@ -85,9 +85,9 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _beats(other: Point, point: Point) -> bool:
+def _beats(other: FrontEntry, point: FrontEntry) -> bool:
     return other.accepted and other.dominates(point)
 
 
-def _rank(point: Point) -> tuple[float, float, float, str]:
+def _rank(point: FrontEntry) -> tuple[float, float, float, str]:
     return (point.bytes, point.latency or 0.0, point.loss, point.name)

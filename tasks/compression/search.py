@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.compression.config import CompressConfig
-from tasks.compression.front import Point, dominated_by
+from tasks.compression.front import FrontEntry, dominated_by
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.task import TASKS
 
@@ -111,6 +111,6 @@ def _frozen(trial: Trial, distributions: dict[str, Any]) -> FrozenTrial:
 def on_front(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials whose variants no other one dominates, each variant once, the smallest first."""
     made = {trial.name: trial for trial in trials if trial.bytes is not None and trial.loss is not None}
-    points = [Point(name, trial.bytes or 0, trial.loss or 0.0, None) for name, trial in made.items()]
+    points = [FrontEntry(name, trial.bytes or 0, trial.loss or 0.0, None) for name, trial in made.items()]
     dominated = dominated_by(points)
     return sorted((made[name] for name in made if dominated[name] is None), key=lambda trial: trial.bytes or 0)

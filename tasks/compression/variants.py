@@ -12,9 +12,9 @@ import numpy.typing as npt
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import random_inputs
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form
 from tasks.compression.inputs import MethodInputs
 from tasks.compression.methods.method import CHOSEN, FileMethod
+from tasks.compression.specs import VariantSpec
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
@@ -47,7 +47,7 @@ CHUNK = 1 << 20
 
 def build(
     bench: Workbench,
-    form: Form,
+    spec: VariantSpec,
     model: Model,
     snapshot: Snapshot,
     records: Records,
@@ -75,10 +75,10 @@ def build(
     forms = FloatForms(bench, model, snapshot, parent)
     architecture_json = architecture(model.path)
     task, loss = architecture_json["model"]["task"], architecture_json["loss"]
-    file = FORMATS[form.format].file
-    scratch = bench.staging.scratch(form.name)
-    if (method := form.on_file) is None:
-        forms.write(form.format, scratch)
+    file = FORMATS[spec.format].file
+    scratch = bench.staging.scratch(spec.name)
+    if (method := spec.on_file) is None:
+        forms.write(spec.format, scratch)
     else:
         limit = config.max_quality_loss(evaluate.primary_of(task)[0])
         inputs = MethodInputs(forms.path, task, loss, snapshot, records, evaluate, limit)
@@ -88,7 +88,7 @@ def build(
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
     probed = min(len(judge.inputs), max(1, MAX_PROBED_OUTPUTS // judge.outputs))
     probe = Probe(inference_function(forms.network), probed)
-    variant_call = open_variant(bench.staging.root, form.format, bench.threads)
+    variant_call = open_variant(bench.staging.root, spec.format, bench.threads)
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
     on_drawn = None
     if method is None:
@@ -103,7 +103,7 @@ def build(
     comparison = compare(task, judge, of_float, outputs.kept, evaluate)
     before, after = (contributions_of(judge, kept, evaluate) for kept in (of_float, outputs.kept))
     with bench.staging.piece(EVIDENCE) as piece:
-        write_arrays(piece.path, evidence(before if form.methods else {}, after, judge.units))
+        write_arrays(piece.path, evidence(before if spec.methods else {}, after, judge.units))
 
     files = bench.staging.pieces(file)
     sizes = {
@@ -111,9 +111,9 @@ def build(
         "gzip_bytes": sum(gzip_bytes(bench.staging.root / name) for name in files),
     }
     variant = {
-        "name": form.name,
-        "format": form.format,
-        "methods": [each.model_dump(mode="json") for each in form.methods],
+        "name": spec.name,
+        "format": spec.format,
+        "methods": [each.model_dump(mode="json") for each in spec.methods],
         "file": file,
         **sizes,
         "files": sorted(files),
@@ -133,11 +133,11 @@ def build(
         **{f"{SPLIT}/{figure}": value for figure, value in comparison.figures.items()},
         **sizes,
     }
-    if form.methods and reference is not None:
+    if spec.methods and reference is not None:
         largest = reference.manifest["statistics"]
         figures["size_ratio"] = sizes["bytes"] / largest["bytes"]
         figures["gzip_ratio"] = sizes["gzip_bytes"] / largest["gzip_bytes"]
-    metrics = {f"{form.name}/{key}": value for key, value in figures.items()}
+    metrics = {f"{spec.name}/{key}": value for key, value in figures.items()}
     statistics = {key: variant[key] for key in ("format", "methods", "bytes", "gzip_bytes")}
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from tasks.artifacts import Report, Variant
 from tasks.compression import front
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import FLOAT, Form
-from tasks.compression.front import Point, slowest_of
+from tasks.compression.front import FrontEntry, slowest_of
 from tasks.compression.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
 from tasks.compression.methods.method import Method
+from tasks.compression.specs import FLOAT, VariantSpec
 from tasks.evaluation import gates
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import Ratio, Verdict
@@ -37,7 +37,7 @@ SPLIT = "test"
 
 def judge(
     bench: Workbench,
-    forms: Sequence[Form],
+    specs: Sequence[VariantSpec],
     variants: Sequence[Variant],
     reference: Variant | None,
     report: Report,
@@ -49,7 +49,7 @@ def judge(
     """Judge the variants of a run together.
 
     Args:
-        forms: of the variants, in their order.
+        specs: of the variants, in their order.
         reference: the float LiteRT file; None where none was made.
         latency: the result of `tasks.exporting.latency.measure`.
 
@@ -62,17 +62,17 @@ def judge(
     described = {variant.name: read(variant) for variant in variants}
     found: list[list[Verdict | Test]] = []
     slices: dict[str, Any] = {}
-    for number, (form, variant) in enumerate(zip(forms, variants, strict=True)):
+    for number, (spec, variant) in enumerate(zip(specs, variants, strict=True)):
         bench.progress(number, len(variants), "variants")
         own = described[variant.name]
         row: list[Verdict | Test] = []
-        if form.on_file is None:
+        if spec.on_file is None:
             row.append(parity(own, config.max_difference))
-        if form.methods:
+        if spec.methods:
             assert reference is not None
             if not (converted := parity(read(reference), config.max_difference)).passed:
                 row.append(replace(converted, text=f"made like the float LiteRT file, whose {converted.text}"))
-            subject = subject_of(task, form, variant, reference, masks, latency, evaluate)
+            subject = subject_of(task, spec, variant, reference, masks, latency, evaluate)
             row += [each for gate in config.gates for each in gate.find(subject)]
             slices[variant.name] = by_slice(subject, masks)
         found.append(row)
@@ -104,7 +104,7 @@ def parity(described: Mapping[str, Any], limit: float) -> Verdict:
 
 def subject_of(
     task: str,
-    form: Form,
+    spec: VariantSpec,
     variant: Variant,
     reference: Variant,
     masks: Mapping[str, npt.NDArray[np.bool_]],
@@ -134,7 +134,7 @@ def subject_of(
         masks=masks,
         measures=measures,
         ratios=ratios,
-        limits={"bytes": product(form.methods, "size_ratio"), "gzip_bytes": product(form.methods, "gzip_limit")},
+        limits={"bytes": product(spec.methods, "size_ratio"), "gzip_bytes": product(spec.methods, "gzip_limit")},
     )
 
 
@@ -178,7 +178,7 @@ def _front(
             slowest = slowest_of(name, latency)
             ratio = (1.0 if name == FLOAT.name else slowest.value) if slowest is not None else None
             loss, accepted = variant["against_float"]["loss"], standing[name] != REJECTED
-            points.append(Point(name, variant["bytes"], loss, ratio, accepted))
+            points.append(FrontEntry(name, variant["bytes"], loss, ratio, accepted))
     dominated = front.dominated_by(points)
     chosen = None if config.want is None else front.choose(points, config.want)
     rejected = {

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
     from tasks.compression.config import CompressConfig
-    from tasks.compression.forms import Form
+    from tasks.compression.specs import VariantSpec
     from tasks.evaluation.config import EvaluateConfig
     from tasks.processes.workbench import Workbench
 
 
 def write_variant(
     bench: Workbench,
-    form: Form,
+    spec: VariantSpec,
     model: Model,
     examples: Snapshot,
     records: Records,
@@ -31,7 +31,7 @@ def write_variant(
     """Write a deployable form of a model (`variants.build`)."""
     from tasks.compression import variants
 
-    return variants.build(bench, form, model, examples, records, report, parent, reference, config, evaluate)
+    return variants.build(bench, spec, model, examples, records, report, parent, reference, config, evaluate)
 
 
 def loss_on_validation(
@@ -51,7 +51,7 @@ def loss_on_validation(
 
 def judge(
     bench: Workbench,
-    forms: Sequence[Form],
+    specs: Sequence[VariantSpec],
     variants: Sequence[Variant],
     reference: Variant | None,
     report: Report,
@@ -63,4 +63,4 @@ def judge(
     """Judge the variants of a model together by their gates (`verdicts.judge`)."""
     from tasks.compression import verdicts
 
-    return verdicts.judge(bench, forms, variants, reference, report, latency, task, config, evaluate)
+    return verdicts.judge(bench, specs, variants, reference, report, latency, task, config, evaluate)

@@ -12,7 +12,7 @@ from tasks.evaluation import sureness
 if TYPE_CHECKING:
     from tasks.evaluation.baselines.comparing import BesideBaseline
     from tasks.evaluation.intervals import Interval
-    from tasks.evaluation.paired import Change
+    from tasks.evaluation.paired import PairedDifference
 
 PARITY = "parity"
 CHANGED = "leave it out, write the operation otherwise, or raise compress.max_difference"
@@ -110,7 +110,7 @@ class Beside:
     """The champion's score."""
     after: float
     """The new version's."""
-    change: Change
+    change: PairedDifference
     examples: int
     higher_is_better: bool
     left_out: str = ""
@@ -225,7 +225,7 @@ def with_gates(promotion: Promotion, verdicts: Sequence[Verdict]) -> Promotion:
     return replace(promotion, passed=passed, text="; ".join(texts), gates=tuple(verdicts))
 
 
-def _noise(change: Change) -> str:
+def _noise(change: PairedDifference) -> str:
     """Return whether a change is more than noise, as a part of a sentence."""
     if change.same:
         return "; no example differs"

@@ -50,7 +50,7 @@ class EvaluatedModel:
 
 
 @dataclass(frozen=True)
-class Change:
+class PairedDifference:
     """The difference of a metric between two models on the same examples."""
 
     difference: Interval
@@ -161,7 +161,9 @@ def _truths(split: SnapshotSplit) -> list[bytes] | None:
     return None
 
 
-def change(metric: Metric, before: Floats, after: Floats, resamples: int, units: Units | None = None) -> Change:
+def change(
+    metric: Metric, before: Floats, after: Floats, resamples: int, units: Units | None = None
+) -> PairedDifference:
     """Return the change of a metric from contributions `before` to `after`, [N, K], with its paired interval.
 
     It is more than noise where a permutation test says so, which holds for any number of units; of shares of
@@ -175,7 +177,7 @@ def change(metric: Metric, before: Floats, after: Floats, resamples: int, units:
         p_value = mcnemar(before[:, 0], after[:, 0])
     else:
         p_value = exchanged(metric, before, after, resamples, units)
-    return Change(interval, p_value < 1 - LEVEL, bool((before == after).all()))
+    return PairedDifference(interval, p_value < 1 - LEVEL, bool((before == after).all()))
 
 
 def mcnemar(before: npt.NDArray, after: npt.NDArray) -> float:

@@ -14,7 +14,7 @@ from tasks.errors import Refused
 from tasks.guess import examples, forms
 from tasks.guess.column import payload_kind
 from tasks.guess.forms import Form
-from tasks.sources import Bad, Piece, Rows
+from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY
 from tasks.sources.files import find
 from tasks.sources.kinds import SourceConfig
@@ -114,7 +114,7 @@ def sample_database(url: str, table: str | None, name: str) -> Sample:
 
 
 def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
-    """Read rows of the first, middle and last piece of a source, or of all pieces of a small one."""
+    """Read rows of the first, middle and last partition of a source, or of all partitions of a small one."""
     if not set(form.types.values()) - {"ignore"}:
         seen = "; ".join(f"{name} is ignored, {why}" for name, why in form.unread.items())
         raise Refused("PATH", seen, "a source has a column that is read", "name another, or write a preset by hand")
@@ -126,12 +126,16 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
         config = config.model_copy(update={"missing": ("",)})
     opened = config.open()
     opened.fingerprint()
-    pieces = opened.pieces()
-    small = sum(piece.bytes for piece in pieces) <= SAMPLED_BYTES
-    chosen = pieces if small else [pieces[number] for number in sorted({0, len(pieces) // 2, len(pieces) - 1})]
-    read, bad, complete = dict[str, list[pa.Array]](), list[Bad](), len(chosen) == len(pieces)
-    for piece in chosen:
-        rows, whole = _rows(opened.read, piece, SAMPLED // len(chosen))
+    partitions = opened.partitions()
+    small = sum(partition.bytes for partition in partitions) <= SAMPLED_BYTES
+    chosen = (
+        partitions
+        if small
+        else [partitions[number] for number in sorted({0, len(partitions) // 2, len(partitions) - 1})]
+    )
+    read, bad, complete = dict[str, list[pa.Array]](), list[Bad](), len(chosen) == len(partitions)
+    for partition in chosen:
+        rows, whole = _rows(opened.read, partition, SAMPLED // len(chosen))
         complete &= whole
         for batch in rows:
             bad += batch.bad
@@ -143,18 +147,18 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     if not count:
         raise Refused("PATH", f"{source.get('path', source.get('url'))}: no rows", "a table has rows", "name another")
     if not complete:
-        count = max(count, _estimate(joined, count, sum(piece.bytes for piece in pieces)))
+        count = max(count, _estimate(joined, count, sum(partition.bytes for partition in partitions)))
     if bad:
         seen = f"{len(bad):,} of the rows cannot be read, as {bad[0].place}: {bad[0].reason}"
         form = replace(form, said=(*form.said, f"{seen}; correct them, or raise records.bad_budget"))
     return Sample(source, joined, count, complete, root, form)
 
 
-def _rows(read: Callable[[Piece], Any], piece: Piece, most: int) -> tuple[list[Rows], bool]:
-    """Return rows of a piece until there are enough, and whether these are all."""
+def _rows(read: Callable[[Partition], Any], partition: Partition, most: int) -> tuple[list[Rows], bool]:
+    """Return rows of a partition until there are enough, and whether these are all."""
     batches: list[Rows] = []
     count = size = 0
-    for batch in read(piece):
+    for batch in read(partition):
         batches.append(batch)
         count += len(batch.keys)
         size += sum(values.nbytes for values in batch.columns.values())

@@ -132,8 +132,8 @@ def examples_of(source: dict[str, Any], only: Collection[str] = ()) -> Drawn:
     label = next((name for name, each in of_role(features, "label").items() if each.kind == "label"), None)
     found: list[tuple[Hashes, Hashes, NDArray[np.bool_]]] = []
     classes: list[pa.Array] = []
-    for piece in opened.pieces():
-        for rows in opened.read(piece):
+    for partition in opened.partitions():
+        for rows in opened.read(partition):
             if len(rows.keys):
                 raw = {name: one_chunk(values) for name, values in rows.columns.items()}
                 hashes, alone = assignment.hashes(raw, hashes_of_rows(rows, raw, _keys(raw, features)))

@@ -297,8 +297,8 @@ def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
     opened.fingerprint()
 
     def values() -> Iterator[bytes]:
-        for piece in opened.pieces():
-            for rows in opened.read(piece):
+        for partition in opened.partitions():
+            for rows in opened.read(partition):
                 column = rows.columns[name]
                 if pa.types.is_struct(column.type):
                     column = column.combine_chunks().field("bytes")

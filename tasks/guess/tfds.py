@@ -96,8 +96,8 @@ def _by_labels(
     config = TfdsSource(**where, columns=types, label=label)
     opened = Tfds(Prepared(folder, config, None), None)
     labelled, without = list[str](), list[str]()
-    for split, piece in {piece.where[0]: piece for piece in reversed(opened.pieces())}.items():
-        labels = (rows.columns[str(label)] for rows in opened.read(piece))
+    for split, partition in {partition.where[0]: partition for partition in reversed(opened.partitions())}.items():
+        labels = (rows.columns[str(label)] for rows in opened.read(partition))
         (labelled if any(values.null_count < len(values) for values in labels) else without).append(split)
     return sorted(labelled), sorted(without)
 

@@ -1,7 +1,7 @@
 """Conversion of raw data to records: TFRecord shards by split, an offset index, statistics and tfds metadata.
 
-Two passes, each over what the processes of the machine share: pieces of the source become sorted runs of checked rows,
-and runs become shards. Memory does not grow with the source.
+Two passes, each over what the processes of the machine share: partitions of the source become sorted spills of checked
+rows, and spills become shards. Memory does not grow with the source.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tasks.errors import Failed
 from tasks.records import duplicates, tfds
 from tasks.records.config import RecordsConfig
 from tasks.records.duplicates import Dropped
-from tasks.records.merging import Merger, Regrouper, Runs, Shard, WrittenShard
+from tasks.records.merging import Merger, Regrouper, Shard, Spills, WrittenShard
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
 from tasks.records.profile import profile
-from tasks.records.sorting import NAMED, RUN_VERSION, Run, Sorter
+from tasks.records.sorting import NAMED, SPILL_VERSION, Sorter, Spill
 from tasks.records.statistics import merged, summary
-from tasks.sources import Bad, Piece, Source, name_some
+from tasks.sources import Bad, Partition, Source, name_some
 from tasks.sources.features import Feature, in_order
 from tasks.sources.kinds import SourceConfig
 from tasks.store.files import canonical
@@ -61,24 +61,24 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """Convert an open source; `name` is the prefix of the files."""
     return_freed()
-    bench.staging.reserve(2 * source.size())  # the runs are dropped at the end
-    before, pieces = source.fingerprint(), source.pieces()
-    sorter = Sorter(source, config, bench.staging, _digest(source, config, before, pieces))
-    notes = _sort(bench, sorter, pieces, config)
+    bench.staging.reserve(2 * source.size())  # the spills are dropped at the end
+    before, partitions = source.fingerprint(), source.partitions()
+    sorter = Sorter(source, config, bench.staging, _digest(source, config, before, partitions))
+    notes = _sort(bench, sorter, partitions, config)
     source.check_skipped([Bad(*row) for note in notes for row in note.left_out])
     _refuse_changed(before, source.fingerprint())
 
-    runs = Runs(bench.staging, notes, config.names)
-    duplicates.check_keys(runs)
+    spills = Spills(bench.staging, notes, config.names)
+    duplicates.check_keys(spills)
     features = _with_classes(sorter.features, notes)
-    runs, near = _settled(bench, runs, config, sorter.compared, features)
-    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})
+    spills, near = _settled(bench, spills, config, sorter.compared, features)
+    copies = duplicates.find(spills, features, config.duplicates, near.dropped if near else {})
     dropped = _together(copies.dropped, near.dropped if near else {})
-    _refuse_empty(config, runs.counts, copies.examples)
-    merger = Merger(bench.staging, name, features, runs, dropped)
-    shards = [Shard(split, number, config.shards) for split in runs.splits for number in range(config.shards)]
-    parts: dict[str, list[WrittenShard]] = {split: [] for split in runs.splits}
-    for shard, part in zip(shards, _merge(bench, merger, shards, runs), strict=True):
+    _refuse_empty(config, spills.counts, copies.examples)
+    merger = Merger(bench.staging, name, features, spills, dropped)
+    shards = [Shard(split, number, config.shards) for split in spills.splits for number in range(config.shards)]
+    parts: dict[str, list[WrittenShard]] = {split: [] for split in spills.splits}
+    for shard, part in zip(shards, _merge(bench, merger, shards, spills), strict=True):
         parts[shard.split].append(part)
 
     counts = {split: sum(part.examples for part in of_split) for split, of_split in parts.items()}
@@ -90,7 +90,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         bench.staging.put(path, content)
     summaries = {split: summary(features, state) for split, state in states.items()}
     everything = _counts(notes, copies, near)
-    of_columns, twice = profile(runs, features, summaries), duplicates.find_shared(runs, features, dropped)
+    of_columns, twice = profile(spills, features, summaries), duplicates.find_shared(spills, features, dropped)
     of_columns["suspicions"] += duplicates.suspicions(twice, features)
     statistics = _statistics(notes, everything, copies, near) | {"splits": summaries, "profile": of_columns}
     return Outcome(
@@ -101,74 +101,76 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
 
 
 def _settled(
-    bench: Workbench, runs: Runs, config: RecordsConfig, compared: Compared | None, features: Mapping[str, Feature]
-) -> tuple[Runs, Near | None]:
-    """Return the runs with each row in its split, and near-duplicates, which name rows by their place in these runs."""
+    bench: Workbench, spills: Spills, config: RecordsConfig, compared: Compared | None, features: Mapping[str, Feature]
+) -> tuple[Spills, Near | None]:
+    """Return the spills with each row in its split, and near-duplicates, which name rows by their place in them."""
     if config.duplicates == "group":
-        duplicates.tie(runs)
+        duplicates.tie(spills)
     if compared is not None and compared.handling == "group":
-        near = _near(bench, runs, compared, features)  # first, as it moves rows as well
-        return _regrouped(bench, runs), near
-    runs = _regrouped(bench, runs)
-    return runs, _near(bench, runs, compared, features)
+        near = _near(bench, spills, compared, features)  # first, as it moves rows as well
+        return _regrouped(bench, spills), near
+    spills = _regrouped(bench, spills)
+    return spills, _near(bench, spills, compared, features)
 
 
-def _near(bench: Workbench, runs: Runs, compared: Compared | None, features: Mapping[str, Feature]) -> Near | None:
+def _near(bench: Workbench, spills: Spills, compared: Compared | None, features: Mapping[str, Feature]) -> Near | None:
     if compared is None:
         return None
-    return search.find(runs, compared, features, lambda done, total: bench.progress(done, total, "bands"))
+    return search.find(spills, compared, features, lambda done, total: bench.progress(done, total, "bands"))
 
 
-def _regrouped(bench: Workbench, runs: Runs) -> Runs:
-    """Return the runs, written anew where rows have moved."""
-    if not runs.moved:
-        return runs
-    share = bench.share if runs.bytes > ALONE_BYTES else map
-    notes = dict(enumerate(runs.notes))
-    moved = sorted(runs.moved)
-    notes |= zip(moved, share(Regrouper(bench.staging, runs).regroup, moved), strict=True)
-    return Runs(bench.staging, list(notes.values()), runs.splits)
+def _regrouped(bench: Workbench, spills: Spills) -> Spills:
+    """Return the spills, written anew where rows have moved."""
+    if not spills.moved:
+        return spills
+    share = bench.share if spills.bytes > ALONE_BYTES else map
+    notes = dict(enumerate(spills.notes))
+    moved = sorted(spills.moved)
+    notes |= zip(moved, share(Regrouper(bench.staging, spills).regroup, moved), strict=True)
+    return Spills(bench.staging, list(notes.values()), spills.splits)
 
 
 def _together(one: Dropped, other: Dropped) -> Dropped:
     """Return the rows that either of two drops."""
-    masks = {run: [mask[run] for mask in (one, other) if run in mask] for run in sorted({*one, *other})}
-    return {run: np.logical_or.reduce(of_run) for run, of_run in masks.items()}
+    masks = {spill: [mask[spill] for mask in (one, other) if spill in mask] for spill in sorted({*one, *other})}
+    return {spill: np.logical_or.reduce(of_spill) for spill, of_spill in masks.items()}
 
 
-def _digest(source: Source, config: RecordsConfig, fingerprint: list[tuple[str, str]], pieces: list[Piece]) -> str:
-    """Return a digest of what the runs are made of, by which those of an earlier attempt are recognised."""
+def _digest(
+    source: Source, config: RecordsConfig, fingerprint: list[tuple[str, str]], partitions: list[Partition]
+) -> str:
+    """Return a digest of what the spills are made of, by which those of an earlier attempt are recognised."""
     features = {name: feature.as_json() for name, feature in source.features.items()}
     settings = {name: value for name, value in identity(config).items() if name != "bad_budget"}
-    listed = [[piece.name, piece.bytes] for piece in pieces]
-    return hashlib.sha256(canonical([RUN_VERSION, features, settings, fingerprint, listed])).hexdigest()
+    listed = [[partition.name, partition.bytes] for partition in partitions]
+    return hashlib.sha256(canonical([SPILL_VERSION, features, settings, fingerprint, listed])).hexdigest()
 
 
-def _sort(bench: Workbench, sorter: Sorter, pieces: list[Piece], config: RecordsConfig) -> list[Run]:
-    """Sort all pieces; stop early where there are far too many bad rows."""
-    total, done, notes = sum(piece.bytes for piece in pieces), 0, list[Run]()
-    numbered = list(enumerate(pieces))
+def _sort(bench: Workbench, sorter: Sorter, partitions: list[Partition], config: RecordsConfig) -> list[Spill]:
+    """Sort all partitions; stop early where there are far too many bad rows."""
+    total, done, notes = sum(partition.bytes for partition in partitions), 0, list[Spill]()
+    numbered = list(enumerate(partitions))
     share = bench.share if total > ALONE_BYTES else map
-    for piece, runs in zip(pieces, share(sorter.sort, numbered), strict=True):
-        notes += runs
-        done += piece.bytes
+    for partition, spills in zip(partitions, share(sorter.sort, numbered), strict=True):
+        notes += spills
+        done += partition.bytes
         bad = sum(note.quarantined for note in notes)
         bench.progress(done, total, "bytes", bad=bad)
         if isinstance(config.bad_budget, int) and bad > config.bad_budget + HOPELESS:
             break
-    _refuse_bad(notes, config.bad_budget, len(pieces) - len({note.piece for note in notes}))
+    _refuse_bad(notes, config.bad_budget, len(partitions) - len({note.partition for note in notes}))
     return notes
 
 
-def _merge(bench: Workbench, merger: Merger, shards: list[Shard], runs: Runs) -> Iterator[WrittenShard]:
-    done, share = 0, bench.share if runs.bytes > ALONE_BYTES else map
+def _merge(bench: Workbench, merger: Merger, shards: list[Shard], spills: Spills) -> Iterator[WrittenShard]:
+    done, share = 0, bench.share if spills.bytes > ALONE_BYTES else map
     for part in share(merger.write, shards):
         done += part.examples
-        bench.progress(done, runs.total, "examples")
+        bench.progress(done, spills.total, "examples")
         yield part
 
 
-def _with_classes(features: Mapping[str, Feature], notes: list[Run]) -> dict[str, Feature]:
+def _with_classes(features: Mapping[str, Feature], notes: list[Spill]) -> dict[str, Feature]:
     """Return the features by name, sorted, with the classes of the data where a label names none."""
     found = in_order(set().union(*(note.classes for note in notes)))
     named = {
@@ -182,7 +184,7 @@ def _with_classes(features: Mapping[str, Feature], notes: list[Run]) -> dict[str
     return named
 
 
-def _counts(notes: list[Run], copies: duplicates.Copies, near: Near | None) -> dict[str, int]:
+def _counts(notes: list[Spill], copies: duplicates.Copies, near: Near | None) -> dict[str, int]:
     """Return the counts of all rows; `read` is the sum of `examples`, `quarantined` and `filtered`."""
     read, quarantined = sum(note.read for note in notes), sum(note.quarantined for note in notes)
     masks = [*copies.dropped.values(), *(near.dropped.values() if near else ())]
@@ -195,7 +197,7 @@ def _counts(notes: list[Run], copies: duplicates.Copies, near: Near | None) -> d
 
 
 def _statistics(
-    notes: list[Run], counts: dict[str, int], copies: duplicates.Copies, near: Near | None
+    notes: list[Spill], counts: dict[str, int], copies: duplicates.Copies, near: Near | None
 ) -> dict[str, Any]:
     """Return the statistics of all rows."""
     skipped = sorted(row for note in notes for row in note.left_out)
@@ -223,13 +225,13 @@ def _refuse_empty(config: RecordsConfig, counts: Mapping[str, int], copies: int)
         raise Failed(f"records.splits {config.splits}: {split}", saw, rule, f"add data, or change {setting}")
 
 
-def _refuse_bad(notes: list[Run], budget: float, unseen: int) -> None:
-    """Raise `Failed` for more bad rows than the budget; `unseen` pieces were not looked at."""
+def _refuse_bad(notes: list[Spill], budget: float, unseen: int) -> None:
+    """Raise `Failed` for more bad rows than the budget; `unseen` partitions were not looked at."""
     count, read = sum(note.quarantined for note in notes), sum(note.read for note in notes)
     allowed = budget if isinstance(budget, int) else int(budget * read)
     if count > allowed:
         bad = [Bad(*row) for note in notes for row in note.bad]
-        rest = f", and {unseen:,} pieces of the source were not looked at" if unseen else ""
+        rest = f", and {unseen:,} partitions of the source were not looked at" if unseen else ""
         share = "" if isinstance(budget, int) else f" ({budget:g} of {read:,})"
         raise Failed(
             "records.bad_budget",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.errors import Failed
-from tasks.records.merging import Runs
+from tasks.records.merging import Spills
 from tasks.records.profile import TEST, TRAIN
 from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, hash_of, hashed
 from tasks.sources.features import KEY, Feature, of_role
@@ -27,22 +27,22 @@ PART = 1 << 20
 
 Mask = NDArray[np.bool_]
 Dropped = Mapping[int, Mask]
-"""By run, which of its rows are dropped; of runs that lose some."""
+"""By spill, which of its rows are dropped; of spills that lose some."""
 
 
-def parts(runs: Runs, columns: tuple[str, ...], dropped: Dropped) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the rows whose first column is in a part of the hash space: columns, `run` and `row`."""
-    number = max(1, -(-runs.total // PART))
+def parts(spills: Spills, columns: tuple[str, ...], dropped: Dropped) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the rows whose first column is in a part of the hash space: columns, `spill` and `row`."""
+    number = max(1, -(-spills.total // PART))
     for part in range(number):
         low, high = np.uint64(part * SPACE // number), np.uint64((part + 1) * SPACE // number - 1)
-        found: dict[str, list[NDArray[Any]]] = {name: [] for name in (*columns, "run", "row")}
-        for run in runs.numbers:
-            values = runs.column(run, columns[0])
+        found: dict[str, list[NDArray[Any]]] = {name: [] for name in (*columns, "spill", "row")}
+        for spill in spills.numbers:
+            values = spills.column(spill, columns[0])
             within = (values >= low) & (values <= high)
-            rows = np.flatnonzero(within & ~dropped[run] if run in dropped else within)
+            rows = np.flatnonzero(within & ~dropped[spill] if spill in dropped else within)
             for name in columns:
-                found[name].append(runs.column(run, name)[rows])
-            found["run"].append(np.full(len(rows), run, np.int32))
+                found[name].append(spills.column(spill, name)[rows])
+            found["spill"].append(np.full(len(rows), spill, np.int32))
             found["row"].append(rows.astype(np.int32))
         yield {name: np.concatenate(found.pop(name)) for name in list(found)}  # without keeping both
 
@@ -74,38 +74,38 @@ class Copies:
     conflicts: list[dict[str, list[str]]] = field(default_factory=list)
     """The first of them by key: `{"labels": [...], "keys": [...]}`."""
     dropped: dict[int, Mask] = field(default_factory=dict)
-    """By run, which of its rows are dropped; of runs that lose some."""
+    """By spill, which of its rows are dropped; of spills that lose some."""
 
     def as_json(self) -> dict[str, Any]:
         names = ("handling", "contents", "examples", "across_splits", "label_conflicts", "conflicts")
         return {name: getattr(self, name) for name in names}
 
 
-def find(runs: Runs, features: Mapping[str, Feature], handling: Handling, dropped: Dropped) -> Copies:
-    """Find the rows of identical content in all runs; with `drop` all but the first by key are dropped.
+def find(spills: Spills, features: Mapping[str, Feature], handling: Handling, dropped: Dropped) -> Copies:
+    """Find the rows of identical content in all spills; with `drop` all but the first by key are dropped.
 
     Args:
         dropped: rows that are left out for another reason.
     """
     copies = Copies(handling)
-    for table in parts(runs, CONTENT, dropped):
-        rows = [_Row.read(runs, features, table, index) for index in equal(table, CONTENT)]
+    for table in parts(spills, CONTENT, dropped):
+        rows = [_Row.read(spills, features, table, index) for index in equal(table, CONTENT)]
         del table  # before the next one is read
         for group in rows:
             _count(copies, sorted(group, key=lambda row: row.key))
             if handling == "drop":
                 for row in sorted(group, key=lambda row: row.key)[1:]:
-                    mask = copies.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))
+                    mask = copies.dropped.setdefault(row.spill, np.zeros(spills.rows(row.spill), bool))
                     mask[row.number] = True
     copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
     return copies
 
 
-def check_keys(runs: Runs) -> None:
+def check_keys(spills: Spills) -> None:
     """Raise `Failed` where two rows have the same key."""
-    for table in parts(runs, (PLACE,), {}):
+    for table in parts(spills, (PLACE,), {}):
         for group in equal(table, (PLACE,)):
-            keys = [runs.value(int(table["run"][index]), KEY, int(table["row"][index])) for index in group]
+            keys = [spills.value(int(table["spill"][index]), KEY, int(table["row"][index])) for index in group]
             if len(set(keys)) < len(keys):
                 twice = next(key for key in keys if keys.count(key) > 1)
                 rule = "occurs twice, and keys must be unique"
@@ -125,7 +125,7 @@ def equal(table: Mapping[str, NDArray[Any]], columns: Sequence[str]) -> list[NDA
 
 @dataclass(frozen=True)
 class _Row:
-    run: int
+    spill: int
     number: int
     split: int
     key: str
@@ -133,15 +133,21 @@ class _Row:
 
     @classmethod
     def read(
-        cls, runs: Runs, features: Mapping[str, Feature], table: Mapping[str, NDArray[Any]], group: NDArray[np.int64]
+        cls,
+        spills: Spills,
+        features: Mapping[str, Feature],
+        table: Mapping[str, NDArray[Any]],
+        group: NDArray[np.int64],
     ) -> list[_Row]:
         """Read the rows of a group."""
         predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]
         rows = []
         for index in group:
-            run, number = int(table["run"][index]), int(table["row"][index])
-            values = [str(runs.value(run, name, number)) for name in predicted]
-            rows.append(cls(run, number, runs.split(run, number), runs.value(run, KEY, number), ", ".join(values)))
+            spill, number = int(table["spill"][index]), int(table["row"][index])
+            values = [str(spills.value(spill, name, number)) for name in predicted]
+            rows.append(
+                cls(spill, number, spills.split(spill, number), spills.value(spill, KEY, number), ", ".join(values))
+            )
         return rows
 
 
@@ -157,15 +163,15 @@ def _count(copies: Copies, group: list[_Row]) -> None:
             copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
 
 
-def tie(runs: Runs) -> None:
+def tie(spills: Spills) -> None:
     """Move copies to the split of the one with the smallest hash, among those whose own hash decided."""
-    for table in parts(runs, (*CONTENT, ROW, SPLIT, TIED), {}):
+    for table in parts(spills, (*CONTENT, ROW, SPLIT, TIED), {}):
         rows = np.flatnonzero(table[TIED])
         order = rows[np.lexsort([table[name][rows] for name in (ROW, CONTENT[1], CONTENT[0])])]
         splits = table[SPLIT][order]
         targets = splits[_first_of_equal(table[CONTENT[0]][order], table[CONTENT[1]][order])]
         moved = np.flatnonzero(targets != splits)
-        runs.move(table["run"][order[moved]], table["row"][order[moved]], targets[moved])
+        spills.move(table["spill"][order[moved]], table["row"][order[moved]], targets[moved])
         del table  # before the next one is read
 
 
@@ -176,22 +182,22 @@ def _first_of_equal(*columns: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
 
 
-def find_shared(runs: Runs, features: Mapping[str, Feature], dropped: Dropped) -> dict[str, Any]:
+def find_shared(spills: Spills, features: Mapping[str, Feature], dropped: Dropped) -> dict[str, Any]:
     """Return what of each text, image or sound is in train and in test, by input; of a source with several inputs.
 
     Of each: `contents`, their number; `examples`, those of test that have one of them; and the first `keys`, of an
     example of train and one of test.
     """
-    if not {TRAIN, TEST} <= set(runs.splits):
+    if not {TRAIN, TEST} <= set(spills.splits):
         return {}
-    found = {name: _shared(runs, name, dropped) for name in hashed(features)}
+    found = {name: _shared(spills, name, dropped) for name in hashed(features)}
     return {name: shared for name, shared in found.items() if shared["contents"]}
 
 
-def _shared(runs: Runs, name: str, dropped: Dropped) -> dict[str, Any]:
-    train, test = (runs.splits.index(split) for split in (TRAIN, TEST))
+def _shared(spills: Spills, name: str, dropped: Dropped) -> dict[str, Any]:
+    train, test = (spills.splits.index(split) for split in (TRAIN, TEST))
     contents, examples, keys = 0, 0, list[list[str]]()
-    for table in parts(runs, (hash_of(name), SPLIT), dropped):
+    for table in parts(spills, (hash_of(name), SPLIT), dropped):
         values, splits = table[hash_of(name)], table[SPLIT]
         both = np.intersect1d(values[splits == train], values[splits == test])
         both = both[both != 0]
@@ -199,13 +205,13 @@ def _shared(runs: Runs, name: str, dropped: Dropped) -> dict[str, Any]:
         examples += int(np.isin(values[splits == test], both).sum())
         for value in both[:MAX_NAMED]:
             rows = [np.flatnonzero((values == value) & (splits == split)) for split in (train, test)]
-            keys.append([min(_key(runs, table, row) for row in of_split[:MAX_NAMED]) for of_split in rows])
+            keys.append([min(_key(spills, table, row) for row in of_split[:MAX_NAMED]) for of_split in rows])
         del table, values, splits  # before the next one is read
     return {"contents": contents, "examples": examples, "keys": sorted(keys)[:MAX_NAMED]}
 
 
-def _key(runs: Runs, table: Mapping[str, Any], row: int) -> str:
-    key: str = runs.value(int(table["run"][row]), KEY, int(table["row"][row]))
+def _key(spills: Spills, table: Mapping[str, Any], row: int) -> str:
+    key: str = spills.value(int(table["spill"][row]), KEY, int(table["row"][row]))
     return key
 
 

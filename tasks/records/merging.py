@@ -1,4 +1,4 @@
-"""The second pass of a conversion: shards of records, merged from the sorted runs.
+"""The second pass of a conversion: shards of records, merged from the sorted spills.
 
 A shard is written a range of places at a time: memory depends neither on the size of the source nor on that of a shard.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tasks.records.arrays import ArrayWriter
 from tasks.records.column_types import column_type
 from tasks.records.near import ASIDE
-from tasks.records.sorting import PLACE, ROW, SPLIT, Run, one_chunk, write_run
+from tasks.records.sorting import PLACE, ROW, SPLIT, Spill, one_chunk, write_spill
 from tasks.records.statistics import States, merged, states_of
 from tasks.sources.encoding import examples, framed
 from tasks.sources.features import Feature
@@ -30,28 +30,28 @@ from tasks.store.staging import TEMPORARY, Staging
 RANGE_BYTES = 8 << 20
 """Bytes of rows that are merged at once, about."""
 OPEN_RUNS = 256
-"""Runs that are open at the same time; a process may have about 1,000 open files."""
+"""Spills that are open at the same time; a process may have about 1,000 open files."""
 
 
-class Runs:
-    """The runs of a conversion, memory-mapped."""
+class Spills:
+    """The spills of a conversion, memory-mapped."""
 
-    def __init__(self, staging: Staging, notes: list[Run], splits: list[str]) -> None:
-        """Open the runs of a staging; `splits` are the names of the splits, sorted."""
+    def __init__(self, staging: Staging, notes: list[Spill], splits: list[str]) -> None:
+        """Open the spills of a staging; `splits` are the names of the splits, sorted."""
         self.notes, self.splits = notes, splits
         self.numbers = [number for number, note in enumerate(notes) if note.rows]
         self.total, self.bytes = sum(note.rows for note in notes), sum(note.bytes for note in notes)
         self.moved: dict[int, NDArray[np.int64]] = {}
-        """By run, the splits of its rows; of runs in which some are in another split than their file says."""
+        """By spill, the splits of its rows; of spills in which some are in another split than their file says."""
         self._staging = staging
         self.table = lru_cache(maxsize=OPEN_RUNS)(self._open)
 
-    def _open(self, run: int) -> pa.Table:
-        return pa.ipc.open_file(pa.memory_map(str(self._staging.root / self.notes[run].file))).read_all()
+    def _open(self, spill: int) -> pa.Table:
+        return pa.ipc.open_file(pa.memory_map(str(self._staging.root / self.notes[spill].file))).read_all()
 
-    def sha256(self, run: int) -> str:
-        """Return the SHA-256 of a run's file."""
-        digest: str = self._sums[self.notes[run].file]
+    def sha256(self, spill: int) -> str:
+        """Return the SHA-256 of a spill's file."""
+        digest: str = self._sums[self.notes[spill].file]
         return digest
 
     @cached_property
@@ -64,39 +64,39 @@ class Runs:
         filled = [note.splits for note in self.notes if note.rows]
         return {split: sum(rows[number] for rows in filled) for number, split in enumerate(self.splits)}
 
-    def rows(self, run: int) -> int:
-        """Return the number of rows of a run."""
-        return self.notes[run].rows
+    def rows(self, spill: int) -> int:
+        """Return the number of rows of a spill."""
+        return self.notes[spill].rows
 
-    def column(self, run: int, name: str) -> NDArray[Any]:
-        """Return a column of numbers of a run."""
-        if name == SPLIT and run in self.moved:
-            return self.moved[run]
-        return np.asarray(one_chunk(self.table(run)[name]))
+    def column(self, spill: int, name: str) -> NDArray[Any]:
+        """Return a column of numbers of a spill."""
+        if name == SPLIT and spill in self.moved:
+            return self.moved[spill]
+        return np.asarray(one_chunk(self.table(spill)[name]))
 
-    def move(self, runs: NDArray[np.int32], rows: NDArray[np.int32], splits: NDArray[np.int64]) -> None:
-        """Move rows to other splits, all [n]; their places stand once the runs are written anew (`regrouping`)."""
-        for run in np.unique(runs).tolist():
-            of_run = runs == run
-            self.moved.setdefault(run, self.column(run, SPLIT).copy())[rows[of_run]] = splits[of_run]
+    def move(self, spills: NDArray[np.int32], rows: NDArray[np.int32], splits: NDArray[np.int64]) -> None:
+        """Move rows to other splits, all [n]; their places stand once the spills are written anew (`regrouping`)."""
+        for spill in np.unique(spills).tolist():
+            of_spill = spills == spill
+            self.moved.setdefault(spill, self.column(spill, SPLIT).copy())[rows[of_spill]] = splits[of_spill]
 
-    def value(self, run: int, name: str, row: int) -> Any:
-        """Return a value of a run that does not change by moves."""
-        return self.table(run)[name][row].as_py()
+    def value(self, spill: int, name: str, row: int) -> Any:
+        """Return a value of a spill that does not change by moves."""
+        return self.table(spill)[name][row].as_py()
 
-    def split(self, run: int, row: int) -> int:
+    def split(self, spill: int, row: int) -> int:
         """Return the number of a row's split."""
-        return int(self.column(run, SPLIT)[row])
+        return int(self.column(spill, SPLIT)[row])
 
-    def slice(self, run: int, split: int, low: int, high: int) -> pa.Table:
-        """Return the rows of a split in a run whose places are in [low, high)."""
-        start, stop = self.between(run, split, low, high)
-        return self.table(run).slice(start, stop - start)
+    def slice(self, spill: int, split: int, low: int, high: int) -> pa.Table:
+        """Return the rows of a split in a spill whose places are in [low, high)."""
+        start, stop = self.between(spill, split, low, high)
+        return self.table(spill).slice(start, stop - start)
 
-    def between(self, run: int, split: int, low: int, high: int) -> tuple[int, int]:
-        """Return the rows [start, stop) of a split in a run whose places are in [low, high)."""
-        ends = np.cumsum([0, *self.notes[run].splits])
-        places = self.column(run, PLACE)[ends[split] : ends[split + 1]]
+    def between(self, spill: int, split: int, low: int, high: int) -> tuple[int, int]:
+        """Return the rows [start, stop) of a split in a spill whose places are in [low, high)."""
+        ends = np.cumsum([0, *self.notes[spill].splits])
+        places = self.column(spill, PLACE)[ends[split] : ends[split + 1]]
         start = int(ends[split] + np.searchsorted(places, np.uint64(low)))
         if high == SPACE:
             return start, int(ends[split + 1])
@@ -127,25 +127,25 @@ class WrittenShard:
 
 
 class Merger:
-    """Merges runs into shards; inherited by forked processes."""
+    """Merges spills into shards; inherited by forked processes."""
 
     def __init__(
         self,
         staging: Staging,
         name: str,
         features: Mapping[str, Feature],
-        runs: Runs,
+        spills: Spills,
         dropped: Mapping[int, NDArray[np.bool_]],
     ) -> None:
-        """Prepare to merge; `dropped` says by run which rows are left out as copies."""
-        self._staging, self._name, self._runs, self._dropped = staging, name, runs, dropped
+        """Prepare to merge; `dropped` says by spill which rows are left out as copies."""
+        self._staging, self._name, self._spills, self._dropped = staging, name, spills, dropped
         self.features = dict(sorted(features.items()))
         self._plan = self._digest()
 
     def _digest(self) -> str:
-        """Return a digest of the runs' files, of the rows that are dropped, and of the features."""
-        sums = [self._runs.sha256(run) for run in self._runs.numbers]
-        copies = {run: hashlib.sha256(mask.tobytes()).hexdigest() for run, mask in sorted(self._dropped.items())}
+        """Return a digest of the spills' files, of the rows that are dropped, and of the features."""
+        sums = [self._spills.sha256(spill) for spill in self._spills.numbers]
+        copies = {spill: hashlib.sha256(mask.tobytes()).hexdigest() for spill, mask in sorted(self._dropped.items())}
         schema = {name: feature.as_json() for name, feature in self.features.items()}
         return hashlib.sha256(canonical([sums, copies, schema])).hexdigest()
 
@@ -185,35 +185,37 @@ class Merger:
 
     def _count(self, shard: Shard) -> int:
         """Return the number of a shard's rows."""
-        split = self._runs.splits.index(shard.split)
+        split = self._spills.splits.index(shard.split)
         bounds = shard_bounds(shard.total)[shard.number]
         count = 0
-        for run in self._runs.numbers:
-            start, stop = self._runs.between(run, split, *bounds)
-            dropped = self._dropped.get(run)
+        for spill in self._spills.numbers:
+            start, stop = self._spills.between(spill, split, *bounds)
+            dropped = self._dropped.get(spill)
             count += stop - start - (0 if dropped is None else int(dropped[start:stop].sum()))
         return count
 
     def _ranges(self, shard: Shard) -> Iterator[pa.Table]:
         """Yield the rows of a shard in order, about `RANGE_BYTES` at a time."""
-        split = self._runs.splits.index(shard.split)
+        split = self._spills.splits.index(shard.split)
         low, high = shard_bounds(shard.total)[shard.number]
         share = (high - low) / SPACE
-        size = sum(note.bytes * note.splits[split] / note.rows * share for note in self._runs.notes if note.rows)
+        size = sum(note.bytes * note.splits[split] / note.rows * share for note in self._spills.notes if note.rows)
         parts = max(1, round(size / RANGE_BYTES))
         ends = [low + (high - low) * part // parts for part in range(parts + 1)]
         for begin, end in pairwise(ends):
-            tables = [table for run in self._runs.numbers if (table := self._rows(run, split, begin, end)).num_rows]
+            tables = [
+                table for spill in self._spills.numbers if (table := self._rows(spill, split, begin, end)).num_rows
+            ]
             if tables:
                 table = pa.concat_tables(tables)
                 order = np.argsort(np.asarray(one_chunk(table[PLACE])), kind="stable")
                 yield table.take(pa.array(order)).combine_chunks()
 
-    def _rows(self, run: int, split: int, low: int, high: int) -> pa.Table:
-        start, stop = self._runs.between(run, split, low, high)
-        table = self._runs.table(run).slice(start, stop - start)
+    def _rows(self, spill: int, split: int, low: int, high: int) -> pa.Table:
+        start, stop = self._spills.between(spill, split, low, high)
+        table = self._spills.table(spill).slice(start, stop - start)
         table = table.select([name for name in table.column_names if not name.startswith(ASIDE)])
-        if (dropped := self._dropped.get(run)) is not None:
+        if (dropped := self._dropped.get(spill)) is not None:
             table = table.filter(pa.array(~dropped[start:stop]))
         return table
 
@@ -229,25 +231,27 @@ def _measured(table: pa.Table) -> dict[str, dict[str, pa.Array]]:
 
 
 class Regrouper:
-    """Writes runs anew; inherited by forked processes."""
+    """Writes spills anew; inherited by forked processes."""
 
-    def __init__(self, staging: Staging, runs: Runs) -> None:
-        """Prepare to write the runs of which rows have moved (`Runs.moved`)."""
-        self._staging, self._runs = staging, runs
+    def __init__(self, staging: Staging, spills: Spills) -> None:
+        """Prepare to write the spills of which rows have moved (`Spills.moved`)."""
+        self._staging, self._spills = staging, spills
 
-    def regroup(self, run: int) -> Run:
-        """Write a run with its rows in their new splits, unless an earlier attempt did; return its note."""
-        splits = self._runs.column(run, SPLIT)
+    def regroup(self, spill: int) -> Spill:
+        """Write a spill with its rows in their new splits, unless an earlier attempt did; return its note."""
+        splits = self._spills.column(spill, SPLIT)
         moves = hashlib.sha256(splits.astype("<i8").tobytes()).hexdigest()
-        plan = hashlib.sha256(canonical([asdict(self._runs.notes[run]), self._runs.sha256(run), moves])).hexdigest()
-        note = replace(self._runs.notes[run], moved=True)
+        plan = hashlib.sha256(
+            canonical([asdict(self._spills.notes[spill]), self._spills.sha256(spill), moves])
+        ).hexdigest()
+        note = replace(self._spills.notes[spill], moved=True)
         done = self._staging.adopt(note.file)
         if done is not None and done.pop("plan") == plan:
-            return Run(**done)
-        table = self._runs.table(run)
+            return Spill(**done)
+        table = self._spills.table(spill)
         table = table.set_column(table.column_names.index(SPLIT), SPLIT, pa.array(splits))
         table = table.take(pa.array(np.lexsort((np.asarray(table[PLACE]), splits)))).combine_chunks()
-        counts = np.bincount(splits, minlength=len(self._runs.splits)).tolist()
+        counts = np.bincount(splits, minlength=len(self._spills.splits)).tolist()
         note = replace(note, splits=counts)
-        write_run(self._staging, table, note, plan)
+        write_spill(self._staging, table, note, plan)
         return note

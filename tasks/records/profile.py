@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tasks.records.column_types.numbers import Number
-from tasks.records.merging import Runs
+from tasks.records.merging import Spills
 from tasks.records.sorting import one_chunk
 from tasks.sources.features import NO_TIME, Feature, of_role
 from tasks.sources.hashes import SPACE
@@ -51,7 +51,7 @@ Values = NDArray[Any]
 """Numbers float64 with NaN for missing ones, or strings."""
 
 
-def profile(runs: Runs, features: Mapping[str, Feature], states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def profile(spills: Spills, features: Mapping[str, Feature], states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the profile of all columns with one value a row.
 
     Args:
@@ -63,7 +63,7 @@ def profile(runs: Runs, features: Mapping[str, Feature], states: Mapping[str, Ma
         lines of text.
     """
     shown = {name: feature for name, feature in features.items() if _is_shown(feature)}
-    samples = {split: _sample(runs, split) for split in runs.splits}
+    samples = {split: _sample(spills, split) for split in spills.splits}
     values = {
         name: {split: _values(feature, table[name]) for split, table in samples.items() if table.num_rows}
         for name, feature in shown.items()
@@ -142,11 +142,11 @@ def _is_shown(feature: Feature) -> bool:
     return feature.kind in kinds and not feature.shape and feature.role in ("input", "label", "target", "weight")
 
 
-def _sample(runs: Runs, split: str) -> pa.Table:
+def _sample(spills: Spills, split: str) -> pa.Table:
     """Return the rows of a split with the lowest places, about `SAMPLE` of them."""
-    count = runs.counts[split]
+    count = spills.counts[split]
     high = SPACE if count <= SAMPLE else SPACE * SAMPLE // count
-    tables = [runs.slice(run, runs.splits.index(split), 0, high) for run in runs.numbers]
+    tables = [spills.slice(spill, spills.splits.index(split), 0, high) for spill in spills.numbers]
     return pa.concat_tables(tables)
 
 

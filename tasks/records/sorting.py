@@ -1,8 +1,8 @@
-"""The first pass of a conversion: pieces of a source as sorted runs of checked, typed rows.
+"""The first pass of a conversion: partitions of a source as sorted spills of checked, typed rows.
 
-A run is an Arrow file with rows of a piece in the order of split and place, so that a shard is a merge of runs. It is a
-piece of the staging: a kill costs the runs that were under way. A piece of more than `RUN_BYTES`, as of a source that
-can only be read from its beginning, has several runs: a process holds one run at a time.
+A spill is an Arrow file with rows of a partition in the order of split and place, so that a shard is a merge of spills.
+It is a piece of the staging: a kill costs the spills that were under way. A partition of more than `SPILL_BYTES`, as of
+a source that can only be read from its beginning, has several spills: a process holds one spill at a time.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from tasks.records.column_types.categories import Category, unequal
 from tasks.records.config import RecordsConfig
 from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import digests, places
 from tasks.sources.rows import hashes_of, hashes_of_rows
 from tasks.store.staging import TEMPORARY, Staging
 
-RUN_VERSION = 4
-"""Of the columns of a run; those of an earlier attempt with other columns are not used."""
-RUNS, MOVED, QUARANTINE = f"{TEMPORARY}runs", f"{TEMPORARY}moved", "quarantine"
+SPILL_VERSION = 4
+"""Of the columns of a spill; those of an earlier attempt with other columns are not used."""
+SPILLS, MOVED, QUARANTINE = f"{TEMPORARY}spills", f"{TEMPORARY}moved", "quarantine"
 PLACE, SPLIT, CONTENT = ".place", ".split", (".content0", ".content1")
 ROW, TIED = ".row", ".tied"
-"""Columns of a run: the hash of the example (of its named key, or of its whole row), by which it is recognised however
-its columns are used; and whether a copy of its inputs may take it to another split."""
-RUN_BYTES = 64 << 20
-"""Size of typed rows at which a run ends."""
+"""Columns of a spill: the hash of the example (of its named key, or of its whole row), by which it is recognised
+however its columns are used; and whether a copy of its inputs may take it to another split."""
+SPILL_BYTES = 64 << 20
+"""Size of typed rows at which a spill ends."""
 NAMED = 1000
 """Rows that a note lists; all bad ones are in `quarantine/`."""
 SHOWN = 200
@@ -50,14 +50,14 @@ HASHED = ("text", "words", "image", "audio")
 
 
 @dataclass
-class Run:
-    """The note of a run: what became of its rows."""
+class Spill:
+    """The note of a spill: what became of its rows."""
 
-    piece: int
+    partition: int
     part: int = 0
-    """Number of the run within the piece."""
+    """Number of the spill within the partition."""
     last: bool = True
-    """Whether the piece has no further run."""
+    """Whether the partition has no further spill."""
     moved: bool = False
     """Whether some of its rows moved to another split."""
     read: int = 0
@@ -79,18 +79,18 @@ class Run:
 
     @property
     def rows(self) -> int:
-        """Number of rows of the run."""
+        """Number of rows of the spill."""
         return sum(self.splits)
 
     @property
     def name(self) -> str:
         """The name of its files."""
-        return f"{self.piece:06d}-{self.part:04d}"
+        return f"{self.partition:06d}-{self.part:04d}"
 
     @property
     def file(self) -> str:
         """The name of its rows' file in the staging."""
-        return f"{MOVED if self.moved else RUNS}/{self.name}.arrow"
+        return f"{MOVED if self.moved else SPILLS}/{self.name}.arrow"
 
     @property
     def quarantine(self) -> str:
@@ -99,13 +99,13 @@ class Run:
 
 
 class Sorter:
-    """Sorts pieces into runs; inherited by forked processes. `features`: those of the records."""
+    """Sorts partitions into spills; inherited by forked processes. `features`: those of the records."""
 
     def __init__(self, source: Source, config: RecordsConfig, staging: Staging, plan: str) -> None:
         """Prepare to sort.
 
         Args:
-            plan: a digest of the content of the source; runs of another one are not used.
+            plan: a digest of the content of the source; spills of another one are not used.
 
         Raises:
             Refused: splits, filter or rules do not fit the source.
@@ -120,51 +120,57 @@ class Sorter:
         self.compared = compared(self.features, config.near_duplicates)
         """The input of which near-duplicates are looked for."""
 
-    def sort(self, numbered: tuple[int, Piece]) -> list[Run]:
-        """Sort a piece, given with its number, into its runs, unless an earlier attempt did; return their notes."""
-        number, piece = numbered
+    def sort(self, numbered: tuple[int, Partition]) -> list[Spill]:
+        """Sort a partition, given with its number, into spills, unless an earlier attempt did; return their notes."""
+        number, partition = numbered
         if (done := self._adopted(number)) is not None:
             return done
-        runs, run, tables, quarantine, held = list[Run](), Run(number), list[pa.Table](), list[dict[str, Any]](), 0
-        for rows in self._source.read(piece):
-            if held > RUN_BYTES:
-                runs.append(self._written(replace(run, last=False), tables, quarantine))
-                run, tables, quarantine, held = Run(number, len(runs)), [], [], 0
-            table, bad = self._sorted_out(rows, run)
+        spills, spill, tables, quarantine, held = (
+            list[Spill](),
+            Spill(number),
+            list[pa.Table](),
+            list[dict[str, Any]](),
+            0,
+        )
+        for rows in self._source.read(partition):
+            if held > SPILL_BYTES:
+                spills.append(self._written(replace(spill, last=False), tables, quarantine))
+                spill, tables, quarantine, held = Spill(number, len(spills)), [], [], 0
+            table, bad = self._sorted_out(rows, spill)
             tables.append(table)
             quarantine += bad
             held += table.nbytes
-        return [*runs, self._written(run, tables, quarantine)]
+        return [*spills, self._written(spill, tables, quarantine)]
 
-    def _written(self, run: Run, tables: list[pa.Table], quarantine: list[dict[str, Any]]) -> Run:
-        """Write a run and its bad rows; return its complete note."""
+    def _written(self, spill: Spill, tables: list[pa.Table], quarantine: list[dict[str, Any]]) -> Spill:
+        """Write a spill and its bad rows; return its complete note."""
         table = pa.concat_tables(tables).combine_chunks() if tables else pa.table({})
         if table.num_rows:
             splits = np.asarray(table[SPLIT])
             table = table.take(pa.array(np.lexsort((np.asarray(table[PLACE]), splits)))).combine_chunks()
-            run.splits = np.bincount(splits, minlength=len(self._assignment.names)).tolist()
-        run.quarantined, run.bytes = len(quarantine), table.nbytes
-        run.bad = [[row["key"], row["reason"], row["place"]] for row in quarantine[:NAMED]]
+            spill.splits = np.bincount(splits, minlength=len(self._assignment.names)).tolist()
+        spill.quarantined, spill.bytes = len(quarantine), table.nbytes
+        spill.bad = [[row["key"], row["reason"], row["place"]] for row in quarantine[:NAMED]]
         if quarantine:
             lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in quarantine)
-            self._staging.put(run.quarantine, "".join(lines).encode())
-        write_run(self._staging, table, run, self._plan)
-        return run
+            self._staging.put(spill.quarantine, "".join(lines).encode())
+        write_spill(self._staging, table, spill, self._plan)
+        return spill
 
-    def _adopted(self, number: int) -> list[Run] | None:
-        """Return the notes of the runs of a piece that an earlier attempt finished, with their files of bad rows."""
-        runs = list[Run]()
-        while not runs or not runs[-1].last:
-            note = self._staging.adopt(Run(number, len(runs)).file)
+    def _adopted(self, number: int) -> list[Spill] | None:
+        """Return the notes of a partition's spills that an earlier attempt finished, with their files of bad rows."""
+        spills = list[Spill]()
+        while not spills or not spills[-1].last:
+            note = self._staging.adopt(Spill(number, len(spills)).file)
             if note is None or note.pop("plan") != self._plan:
                 return None
-            run = Run(**note)
-            if run.quarantined and self._staging.adopt(run.quarantine) is None:
+            spill = Spill(**note)
+            if spill.quarantined and self._staging.adopt(spill.quarantine) is None:
                 return None
-            runs.append(run)
-        return runs
+            spills.append(spill)
+        return spills
 
-    def _sorted_out(self, rows: Rows, run: Run) -> tuple[pa.Table, list[dict[str, Any]]]:
+    def _sorted_out(self, rows: Rows, spill: Spill) -> tuple[pa.Table, list[dict[str, Any]]]:
         """Return the rows that are kept, with their hashes and splits, and the bad ones as lines of `quarantine/`."""
         raw = {name: one_chunk(column) for name, column in rows.columns.items()}
         bad: dict[int, str] = {}
@@ -177,10 +183,10 @@ class Sorter:
         good = _but(table.num_rows, bad)
         kept = self._rules.keep(table, good)
         assert (numbers[kept] != UNASSIGNED).all()
-        run.read += table.num_rows + len(rows.bad) + len(rows.skipped)
-        run.filtered += len(good) - len(kept)
-        run.skipped += len(rows.skipped)
-        run.left_out += [[row.key, row.reason, row.place] for row in rows.skipped[: NAMED - len(run.left_out)]]
+        spill.read += table.num_rows + len(rows.bad) + len(rows.skipped)
+        spill.filtered += len(good) - len(kept)
+        spill.skipped += len(rows.skipped)
+        spill.left_out += [[row.key, row.reason, row.place] for row in rows.skipped[: NAMED - len(spill.left_out)]]
         quarantine = [{**asdict(row), "values": {}} for row in rows.bad]
         quarantine += [
             {"key": str(table[KEY][row]), "reason": bad[row], "place": rows.place(row), "values": self._shown(raw, row)}
@@ -192,7 +198,7 @@ class Sorter:
         table = self._with_hashes(table.take(pa.array(kept)))
         for name, feature in of_role(self.features, "label").items():
             counts: Counter[str] = Counter(column_type(feature).state(one_chunk(table[name]), {})["classes"])
-            run.classes = dict(sorted((Counter(run.classes) + counts).items()))
+            spill.classes = dict(sorted((Counter(spill.classes) + counts).items()))
         return table, quarantine
 
     def _typed(
@@ -254,16 +260,16 @@ class Sorter:
         return shown
 
 
-def write_run(staging: Staging, table: pa.Table, run: Run, plan: str) -> None:
-    """Write a run's file with its note."""
-    with staging.piece(run.file) as written:
+def write_spill(staging: Staging, table: pa.Table, spill: Spill, plan: str) -> None:
+    """Write a spill's file with its note."""
+    with staging.piece(spill.file) as written:
         with pa.OSFile(str(written.path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
-        written.note.update(asdict(run), plan=plan)
+        written.note.update(asdict(spill), plan=plan)
 
 
 def measured(feature: str, short: str) -> str:
-    """Return the name of a run's column with what was measured of a feature's values."""
+    """Return the name of a spill's column with what was measured of a feature's values."""
     return f".{short}.{feature}"
 
 
@@ -274,7 +280,7 @@ def hashed(features: Mapping[str, Feature]) -> list[str]:
 
 
 def hash_of(feature: str) -> str:
-    """Return the name of a run's column with the hashes of an input, 0 of a missing one."""
+    """Return the name of a spill's column with the hashes of an input, 0 of a missing one."""
     return f"{ASIDE}hash.{feature}"
 
 

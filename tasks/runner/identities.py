@@ -24,8 +24,8 @@ from tasks.sources.kinds import SourceConfig
 from tasks.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from tasks.compression.forms import Form
     from tasks.compression.search import Space
+    from tasks.compression.specs import VariantSpec
 
 installed = functools.cache(version)
 """Returns the installed version of a package."""
@@ -213,7 +213,7 @@ def retrained(
 
 
 def variant(
-    form: Form,
+    spec: VariantSpec,
     trained: Artifact,
     examples: Artifact,
     made_from: Artifact | None,
@@ -225,19 +225,19 @@ def variant(
     """Return the identity of a variant: form and methods, model, float parents, the limits that methods read, and the
     evaluation's config."""
     from tasks.compression import VARIANT_VERSION
-    from tasks.compression.forms import libraries_of
+    from tasks.compression.specs import libraries_of
 
     parents = {"model": trained, "snapshot": examples}
     if made_from is not None:
         parents["made_from"] = made_from
     if reference is not None:
         parents["float"] = reference
-    made_by = {"format": form.format, "methods": list(form.methods), "versions": form.methods.versions}
+    made_by = {"format": spec.format, "methods": list(spec.methods), "versions": spec.methods.versions}
     limits: dict[str, Any] = {"max_difference": config.max_difference}
-    if any(method.reads_limit for method in form.methods):
+    if any(method.reads_limit for method in spec.methods):
         limits["max_quality_loss"] = config.max_quality_loss(evaluate.primary_of(task)[0])
-    sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": _judged_by(evaluate)}
-    code = Code(VARIANT_VERSION, libraries_of(form.name) + form.methods.libraries)
+    sections = {"variant": spec.name, "form": made_by, "compress": limits, "evaluate": _judged_by(evaluate)}
+    code = Code(VARIANT_VERSION, libraries_of(spec.name) + spec.methods.libraries)
     return Identity(sections, parents, code, sources=lambda: _own_metric_files(evaluate))
 
 
@@ -269,8 +269,8 @@ def search(
 ) -> dict[str, Any]:
     """Return what decides the trials of a search for methods, besides its seed."""
     from tasks.compression import MODEL_LIBRARIES, VARIANT_VERSION
-    from tasks.compression.forms import libraries_of
     from tasks.compression.search import SEARCH_VERSION
+    from tasks.compression.specs import libraries_of
 
     tried = {chain.name: chain for chain in space.chains}
     of_all = Chain(method for chain in tried.values() for method in chain)
@@ -312,7 +312,7 @@ def export(
 ) -> Identity:
     """Return the identity of an export: the accepted variants, what the README says of them, the config, and the report
     where its temperature or thresholds are part of the export."""
-    from tasks.compression.forms import libraries_of
+    from tasks.compression.specs import libraries_of
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}

@@ -21,7 +21,7 @@ from tasks.runner.stages import body_of, parent_of
 from tasks.runs.collection import drop_staging
 from tasks.runs.runs import TrialRun
 from tasks.search import judging
-from tasks.search.judging import Judge
+from tasks.search.judging import TrialMonitor
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED
 from tasks.store.staging import Staging
@@ -44,7 +44,12 @@ class TrialAttempt(Attempt):
     """An attempt within that of the tuning: same signals and threads, with a journal and an MLflow run of its own."""
 
     def __init__(
-        self, parent: Attempt, run: TrialRun, judge: Judge, ending: threading.Event, progress: Callable[..., None]
+        self,
+        parent: Attempt,
+        run: TrialRun,
+        judge: TrialMonitor,
+        ending: threading.Event,
+        progress: Callable[..., None],
     ) -> None:
         """Create it; it also stops when `ending` is set. `progress` receives what `terminal.Stage.progress` does."""
         threads = threads_of_trials(parent.config, parent.threads)
@@ -100,7 +105,7 @@ def run_trial(
     study: Study,
     number: int,
     config: Config | Refused,
-    open_attempt: Callable[[Config, Judge], TrialAttempt],
+    open_attempt: Callable[[Config, TrialMonitor], TrialAttempt],
     close_attempt: Callable[[TrialAttempt, str], None],
     train: Train,
     examples: Snapshot,
@@ -121,7 +126,7 @@ def run_trial(
         study.fail(number, reason=str(config))
         return
     metric, _ = study.config.judged_by(config.watched)
-    judge = Judge(study, number, metric, config.train, planned_steps(config.train, examples))
+    judge = TrialMonitor(study, number, metric, config.train, planned_steps(config.train, examples))
     attempt = open_attempt(config, judge)
     state = "stopped"
     try:
@@ -131,7 +136,7 @@ def run_trial(
         close_attempt(attempt, state)
 
 
-def _trained(attempt: TrialAttempt, judge: Judge, config: Config, train: Train, examples: Snapshot) -> str:
+def _trained(attempt: TrialAttempt, judge: TrialMonitor, config: Config, train: Train, examples: Snapshot) -> str:
     """Return the state in which a trial ends."""
     study, number = judge.study, judge.number
     made = None
@@ -157,7 +162,9 @@ def _trained(attempt: TrialAttempt, judge: Judge, config: Config, train: Train, 
     return COMPLETE
 
 
-def _judge_to_the_end(attempt: TrialAttempt, judge: Judge, config: Config, made: Model, examples: Snapshot) -> None:
+def _judge_to_the_end(
+    attempt: TrialAttempt, judge: TrialMonitor, config: Config, made: Model, examples: Snapshot
+) -> None:
     """Take the evaluations that were not taken; of a model of the store those of the run that made it, if it is there,
     or else one evaluation."""
     steps = made.manifest["steps"]

@@ -28,7 +28,7 @@ from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.runs.runs import find_runs, open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search import table
-from tasks.search.judging import Judge
+from tasks.search.judging import TrialMonitor
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, RUNNING, Table, Trial
 from tasks.store.journal import JournalFile
@@ -226,7 +226,7 @@ class Search:
         except Refused as refused:
             return refused
 
-    def open(self, config: Config, judge: Judge) -> TrialAttempt:
+    def open(self, config: Config, judge: TrialMonitor) -> TrialAttempt:
         """Return the attempt of a trial."""
 
         def progress(done: int, total: int, unit: str, figures: dict[str, Any]) -> None:

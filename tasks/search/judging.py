@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Judge:
+class TrialMonitor:
     """Reports the evaluations of a trial to the study, one after the other, until one of them ends the trial.
 
     Whether it does is a function of the evaluations and of the other trials alone: not of when this is called.

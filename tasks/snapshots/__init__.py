@@ -21,7 +21,7 @@ RECORD_HASHES = "records.npy"
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayShard:
     """A shard of a split: the rows [start, stop)."""
 
     split: str
@@ -34,12 +34,12 @@ class Part:
         return f"{self.split}/{name}-{self.number:05d}-of-{self.total:05d}.npy"
 
 
-def parts_of(split: str, count: int, shards: int) -> list[Part]:
+def parts_of(split: str, count: int, shards: int) -> list[ArrayShard]:
     """Divide a split into at most `shards` shards, none empty, all but the last of equal length."""
     rows_per_part = -(-count // shards)
     total = -(-count // rows_per_part)
     return [
-        Part(split, number, total, number * rows_per_part, min(count, (number + 1) * rows_per_part))
+        ArrayShard(split, number, total, number * rows_per_part, min(count, (number + 1) * rows_per_part))
         for number in range(total)
     ]
 

@@ -25,7 +25,7 @@ from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.vocabulary import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
-from tasks.snapshots import LENGTHS, Part, lineage_of, parts_of, tags, text, write_array, write_hashes
+from tasks.snapshots import LENGTHS, ArrayShard, lineage_of, parts_of, tags, text, write_array, write_hashes
 from tasks.snapshots.fitting import choose, fit
 from tasks.snapshots.transforms.columns import missing_of, typed
 from tasks.snapshots.transforms.files import own_code, reader_files
@@ -77,7 +77,7 @@ class Tables(Protocol):
 class Batch:
     """Some rows of a part: the first one's number in the split, and their columns."""
 
-    part: Part
+    part: ArrayShard
     start: int
     table: pa.Table
 
@@ -86,7 +86,7 @@ class Batch:
 class Made:
     """The arrays of a batch, and how many values were missing or unknown, by column."""
 
-    part: Part
+    part: ArrayShard
     rows: int
     arrays: dict[str, NDArray[Any]]
     missing: Counter[str]
@@ -231,7 +231,7 @@ def _length(records: Tables, layout: Layout) -> int:
     return tags.length_of(records.features, layout.features, layout.description["transforms"])
 
 
-def _is_finished(bench: Workbench, layout: Layout, part: Part) -> bool:
+def _is_finished(bench: Workbench, layout: Layout, part: ArrayShard) -> bool:
     """Return whether an earlier attempt wrote all arrays of a part."""
     files = [_counts_of(part), *(part.file(name) for name in _stored(layout))]
     return all(bench.staging.adopt(file) is not None for file in files)
@@ -253,7 +253,7 @@ class Progress:
 
 
 def _write(
-    bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[Part], report: Progress
+    bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[ArrayShard], report: Progress
 ) -> None:
     """Write the arrays of some parts of a split."""
     made = in_order(
@@ -282,7 +282,7 @@ def _write(
         bench.staging.put(_counts_of(part), pretty(counts))
 
 
-def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
+def _batches(records: Tables, layout: Layout, parts: list[ArrayShard]) -> Iterator[Batch]:
     """Yield the rows of these parts in order, none of two parts together."""
     names = [name for name, feature in records.features.items() if feature.role in READ]
     size = max(1, min(MOST_ROWS, BATCH_BYTES // row_bytes(layout.features)))
@@ -387,5 +387,5 @@ def _rows_of(features: dict[str, Feature], names: list[str]) -> int:
     return min((ROWS.get(features[name].kind, MOST_ROWS) for name in names), default=MOST_ROWS)
 
 
-def _counts_of(part: Part) -> str:
+def _counts_of(part: ArrayShard) -> str:
     return f"{TEMPORARY}{part.split}-{part.number:05d}.json"

@@ -22,7 +22,7 @@ from tasks.draws import permutation
 from tasks.errors import Failed
 from tasks.records.arrays import ArrayWriter
 from tasks.records.reading import RecordsReader
-from tasks.snapshots import Part, packing, parts_of, write_array, write_hashes
+from tasks.snapshots import ArrayShard, packing, parts_of, write_array, write_hashes
 from tasks.snapshots.packing import Packed
 from tasks.snapshots.text import (
     LAYOUT,
@@ -275,7 +275,9 @@ def _pack(bench: Workbench, split: str, encoded: Encoded, codec: Codec, rows: Ro
     return packed.rows, {**figures, **({"cut": int((lengths > block + 1).sum())} if pairs else {})}
 
 
-def _write_rows(bench: Workbench, part: Part, packed: Packed, encoded: Encoded, codec: Codec, pairs: bool) -> None:
+def _write_rows(
+    bench: Workbench, part: ArrayShard, packed: Packed, encoded: Encoded, codec: Codec, pairs: bool
+) -> None:
     """Write `tokens`, and of pairs `scored`, of a part."""
     begins = np.cumsum(encoded.lengths) - encoded.lengths
     arrays: dict[str, tuple[Stream, int]] = {"tokens": (encoded.stream, codec.bos)}

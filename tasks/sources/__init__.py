@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Partition:
     """A part of a source that one process reads: some files, a range of a file, a row group; picklable."""
 
     name: str
@@ -40,7 +40,7 @@ class Bad:
 
 @dataclass
 class Rows:
-    """Rows of a piece as the source has them, before their columns are cast to the types of the features."""
+    """Rows of a partition as the source has them, before their columns are cast to the types of the features."""
 
     columns: Mapping[str, pa.Array | pa.ChunkedArray]
     """By the name of the feature. Of an image or sound: its bytes."""
@@ -65,9 +65,9 @@ class Rows:
 
 
 class Source(Protocol):
-    """An open source of raw data, read piece by piece in any order and by several processes.
+    """An open source of raw data, read one partition after another in any order and by several processes.
 
-    Instances are picklable or are inherited by forked processes: `pieces` is called once, before the processes start.
+    Instances are picklable or are inherited by forked processes: `partitions` is called once, before these start.
     """
 
     @property
@@ -89,12 +89,12 @@ class Source(Protocol):
         """Return what enters the digest: sorted (key, sha256) of every file behind the examples, or of every row."""
         ...
 
-    def pieces(self) -> list[Piece]:
-        """Return all pieces, in a fixed order that depends on the content alone; one has about `PIECE_BYTES`."""
+    def partitions(self) -> list[Partition]:
+        """Return all, in a fixed order that depends on the content alone; one has about `PARTITION_BYTES`."""
         ...
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        """Yield the rows of a piece in order, in batches that fit into memory together.
+    def read(self, partition: Partition) -> Iterator[Rows]:
+        """Yield the rows of a partition in order, in batches that fit into memory together.
 
         Raises:
             Failed: its content has changed since `fingerprint`.
@@ -114,8 +114,8 @@ class Source(Protocol):
         return
 
 
-PIECE_BYTES = 32 << 20
-"""Bytes of raw data that one process holds, about; a larger row is a piece of its own."""
+PARTITION_BYTES = 32 << 20
+"""Bytes of raw data that one process holds, about; a larger row is a partition of its own."""
 
 MAX_NAMED = 10
 """Number of rows that an error names."""

@@ -36,7 +36,7 @@ REMEDY = "do not trust this archive; make it again from the files"
 
 
 @dataclass(frozen=True)
-class Member:
+class ArchiveEntry:
     """A file in an archive."""
 
     begin: int
@@ -68,14 +68,14 @@ def archive_above(path: Path) -> Path | None:
     return None
 
 
-def list_files(path: Path) -> dict[str, Member]:
+def list_files(path: Path) -> dict[str, ArchiveEntry]:
     """Return the files of an archive by name.
 
     Raises:
         Refused: it is no archive, a name is twice in it or leads out of it, or it is a decompression bomb.
         Failed: a tar file is damaged.
     """
-    listed: dict[str, Member] = {}
+    listed: dict[str, ArchiveEntry] = {}
     for name, member in (_in_zip if is_zip(path) else _in_tar)(path):
         normal = name.removeprefix("./")
         if why := _misnamed(normal):
@@ -107,7 +107,7 @@ def _misnamed(name: str) -> str | None:
     return "not a path below it" if {"", ".", ".."} & set(name.split("/")) else None
 
 
-def _in_zip(path: Path) -> Iterator[tuple[str, Member]]:
+def _in_zip(path: Path) -> Iterator[tuple[str, ArchiveEntry]]:
     try:
         with zipfile.ZipFile(path) as archive:
             infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
@@ -121,7 +121,9 @@ def _in_zip(path: Path) -> Iterator[tuple[str, Member]]:
         if not info.is_dir():
             _check_bomb(path, info.filename, info.compress_size, info.file_size)
             deflated = info.compress_type == zipfile.ZIP_DEFLATED
-            member = Member(info.header_offset, info.compress_size, info.file_size, deflated, info.CRC, _unread(info))
+            member = ArchiveEntry(
+                info.header_offset, info.compress_size, info.file_size, deflated, info.CRC, _unread(info)
+            )
             yield info.orig_filename, member
 
 
@@ -138,10 +140,10 @@ def _unread(info: zipfile.ZipInfo) -> str | None:
     return f"a file of {info.file_size >> 20:,} MiB" if info.file_size > LARGEST else None
 
 
-def _in_tar(path: Path) -> Iterator[tuple[str, Member]]:
+def _in_tar(path: Path) -> Iterator[tuple[str, ArchiveEntry]]:
     with open(path, "rb") as file:
         for member in members(file, path.name, lambda name: False):
-            yield member.name, Member(member.start, member.size, member.size, reason=member.reason)
+            yield member.name, ArchiveEntry(member.start, member.size, member.size, reason=member.reason)
 
 
 def _check_bomb(path: Path, name: str, packed: int, size: int) -> None:
@@ -261,7 +263,7 @@ class Archive:
         if member.crc not in (None, crc):
             raise self._damaged(path, f"CRC-32 {crc:08x}, and the archive says {member.crc:08x}")
 
-    def _packed(self, path: str, member: Member) -> Iterator[bytes]:
+    def _packed(self, path: str, member: ArchiveEntry) -> Iterator[bytes]:
         """Yield the bytes of a file as they are in the archive."""
         left = member.packed
         with reading(str(self._path)), open(self._path, "rb") as file:
@@ -270,7 +272,7 @@ class Archive:
                 left -= len(chunk)
                 yield chunk
 
-    def _begin(self, file: IO[bytes], path: str, member: Member) -> int:
+    def _begin(self, file: IO[bytes], path: str, member: ArchiveEntry) -> int:
         """Return where a zip member's content begins."""
         file.seek(member.begin)
         head = file.read(LOCAL.size)

@@ -13,14 +13,14 @@ from PIL import Image
 
 from tasks.errors import Refused
 from tasks.reader.decoding import BROKEN, DEEP, flat
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import DTYPES, Feature, in_order
 from tasks.sources.files import groups
 from tasks.sources.rows import hashes_of
 from tasks.sources.trees import open_tree
 
-PIECE_BYTES, PIECE_FILES = 4 << 20, 512
-"""Limits of a piece: most of the time is decoding, which the processes share."""
+PARTITION_BYTES, PARTITION_FILES = 4 << 20, 512
+"""Limits of a partition: most of the time is decoding, which the processes share."""
 
 
 class ClassFolders(Source):
@@ -69,11 +69,11 @@ class ClassFolders(Source):
         self._listed = self._tree.of(self._paths)
         return list(zip(self._paths, self._listed, strict=True))
 
-    def pieces(self) -> list[Piece]:
-        return groups(self._paths, self._tree.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
+    def partitions(self) -> list[Partition]:
+        return groups(self._paths, self._tree.sizes(self._paths), PARTITION_BYTES, PARTITION_FILES)
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        start, stop = piece.where
+    def read(self, partition: Partition) -> Iterator[Rows]:
+        start, stop = partition.where
         paths = self._paths[start:stop]
         listed = zip(paths, self._listed[start:stop], strict=True)
         read = [self._tree.read(path, sha256) for path, sha256 in listed]

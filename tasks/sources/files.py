@@ -17,7 +17,7 @@ from threading import Event
 from typing import IO, TypeVar
 
 from tasks.errors import Failed, Refused
-from tasks.sources import Piece
+from tasks.sources import Partition
 from tasks.store.files import StatKey, canonical, stat_of, write
 
 Read = TypeVar("Read")
@@ -73,20 +73,20 @@ def _entries(root: Path, folder: str) -> list[os.DirEntry[str]]:
         raise Refused("source.path", saw, "must be readable", "fix its permissions") from None
 
 
-def groups(paths: Sequence[str], sizes: Sequence[int], most_bytes: int, most_files: int) -> list[Piece]:
-    """Return pieces of consecutive files, each of at most so many bytes and files, or one file.
+def groups(paths: Sequence[str], sizes: Sequence[int], most_bytes: int, most_files: int) -> list[Partition]:
+    """Return partitions of consecutive files, each of at most so many bytes and files, or one file.
 
     `where` is the range (start, stop) of the paths.
     """
-    pieces: list[Piece] = []
+    partitions: list[Partition] = []
     start = total = 0
     for stop, size in enumerate((*sizes, most_bytes)):
         full = total + size > most_bytes or stop - start == most_files or stop == len(paths)
         if stop > start and full:
-            pieces.append(Piece(paths[start], total, (start, stop)))
+            partitions.append(Partition(paths[start], total, (start, stop)))
             start, total = stop, 0
         total += size
-    return pieces
+    return partitions
 
 
 def pattern(glob: str) -> Callable[[str], bool]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from tasks.errors import Failed
-from tasks.sources import PIECE_BYTES, Rows
+from tasks.sources import PARTITION_BYTES, Rows
 from tasks.sources.kinds.columns import ReferringTables, check_columns
 from tasks.sources.rows import Numbered, hashes_of_columns, texts
 from tasks.sources.streams import check_ratio, reading
@@ -63,7 +63,7 @@ class Parquet(Tables):
             count = sum(file.metadata.row_group(group).num_rows for group in groups)
             size = sum(self._bytes(path, file.metadata.row_group(group)) for group in groups)
             most = MAX_FILES if self._payloads.names else MAX_ROWS
-            limit = max(1, min(most, PIECE_BYTES * count // max(size, 1)))
+            limit = max(1, min(most, PARTITION_BYTES * count // max(size, 1)))
             for batch in file.iter_batches(limit, row_groups=groups, columns=read, use_threads=False):
                 table = pa.Table.from_batches([batch])
                 everything = dict(zip(table.column_names, table.columns, strict=True))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from tasks.errors import Failed
-from tasks.sources import PIECE_BYTES, Bad, Rows
+from tasks.sources import PARTITION_BYTES, Bad, Rows
 from tasks.sources.kinds.columns import ColumnsSource
 from tasks.sources.rows import Columns, selected
 
@@ -75,7 +75,7 @@ class Payloads:
                     value = self._read(self._path(name, value), hashes, name, number, misplaced)
                 content[name].append(value)
                 size += len(value or b"")
-            if size >= PIECE_BYTES:
+            if size >= PARTITION_BYTES:
                 yield _replaced(rows, begin, number + 1, content, misplaced, bad)
                 content, misplaced = {name: [] for name in names}, {}
                 bad, begin, size = [], number + 1, 0

@@ -12,7 +12,7 @@ import numpy as np
 from tasks.environment.user_code import deciding, files_of, importable, raised_at
 from tasks.errors import Failed
 from tasks.reader.function import imported
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.sources.kinds.columns import ColumnsSource, features_of, read_columns, shape_of
 from tasks.sources.payloads import columns_of_files
@@ -49,10 +49,10 @@ class Python(Source):
         self._listed = self._hashes()
         return self._listed
 
-    def pieces(self) -> list[Piece]:
-        return [Piece(self._function, 0, ())]
+    def partitions(self) -> list[Partition]:
+        return [Partition(self._function, 0, ())]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, partition: Partition) -> Iterator[Rows]:
         if self._hashes() != self._listed:
             rule = "a source must not change during a run"
             raise Failed(self._function, "it changed since it was listed", rule, "run again")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tasks.errors import Refused
-from tasks.sources import Bad, Piece, Rows, Source
+from tasks.sources import Bad, Partition, Rows, Source
 from tasks.sources.features import Feature
 
 SIDE, LEVELS, CLASSES = 8, 16, 10
@@ -36,17 +36,17 @@ def open(dataset: str) -> Source:
 
 
 class Packaged(Source):
-    """Rows of text that are one small piece; a key is the data set's name and the row's number."""
+    """Rows of text that are one small partition; a key is the data set's name and the row's number."""
 
     name: str
 
     def fingerprint(self) -> list[tuple[str, str]]:
         return [(self._key(number), hashlib.sha256(row).hexdigest()) for number, row in enumerate(self._load())]
 
-    def pieces(self) -> list[Piece]:
-        return [Piece(self.name, sum(map(len, self._load())), ())]
+    def partitions(self) -> list[Partition]:
+        return [Partition(self.name, sum(map(len, self._load())), ())]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, partition: Partition) -> Iterator[Rows]:
         examples, bad = dict[str, dict[str, Any]](), list[Bad]()
         for number, row in enumerate(self._load()):
             key = self._key(number)

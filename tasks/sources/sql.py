@@ -35,7 +35,7 @@ from sqlalchemy.pool import NullPool
 
 from tasks.environment.secrets import resolve, unreferenced
 from tasks.errors import Failed, Refused
-from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source
+from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.sources.kinds.columns import ColumnsSource, check_columns, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
@@ -55,8 +55,8 @@ BUFFERED, BUFFERED_FILES = 1000, 16
 class Sql(Source):
     """Has the columns of the config with the types of the database; an image is its bytes.
 
-    All rows are streamed to be listed, as they have no date and no hash but what is computed from them. A piece is a
-    range of keys, read in a transaction of its own and held against its hash.
+    All rows are streamed to be listed, as they have no date and no hash but what is computed from them. A partition
+    is a range of keys, read in a transaction of its own and held against its hash.
     """
 
     def __init__(self, config: ColumnsSource, url: str, query: str) -> None:
@@ -68,7 +68,7 @@ class Sql(Source):
         self._key: ColumnElement[Any] = column(quoted_name(str(config.key), quote=True))
         if self._url.get_backend_name() == "sqlite":  # whatever collation the column has
             self._key = collate(self._key, "BINARY")
-        self._pieces: list[Piece] = []
+        self._partitions: list[Partition] = []
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -81,24 +81,24 @@ class Sql(Source):
             keyless = connection.execute(self._select(func.count()).where(self._key.is_(None))).scalar_one()
             ranges = list(self._ranges(connection))
         ends = [begin for begin, _, _ in ranges[1:]]
-        self._pieces = [
-            Piece(f"rows from {self._config.key} {text_of(begin)}", size, (begin, end, sha256))
+        self._partitions = [
+            Partition(f"rows from {self._config.key} {text_of(begin)}", size, (begin, end, sha256))
             for (begin, size, sha256), end in zip_longest(ranges, ends)
         ]
         if keyless:
-            self._pieces.append(Piece(f"rows without {self._config.key}", 0, (keyless,)))
-        return [(piece.name, str(piece.where[-1])) for piece in self._pieces]
+            self._partitions.append(Partition(f"rows without {self._config.key}", 0, (keyless,)))
+        return [(partition.name, str(partition.where[-1])) for partition in self._partitions]
 
-    def pieces(self) -> list[Piece]:
-        if not self._pieces:
+    def partitions(self) -> list[Partition]:
+        if not self._partitions:
             self.fingerprint()
-        return self._pieces
+        return self._partitions
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        if len(piece.where) == 1:
-            yield self._without_key(*piece.where)
+    def read(self, partition: Partition) -> Iterator[Rows]:
+        if len(partition.where) == 1:
+            yield self._without_key(*partition.where)
             return
-        begin, end, sha256 = piece.where
+        begin, end, sha256 = partition.where
         within = self._key >= begin if end is None else and_(self._key >= begin, self._key < end)
         sha = hashlib.sha256()
         with self._connected() as connection:
@@ -119,7 +119,7 @@ class Sql(Source):
                 if row[at] == before:
                     rule, remedy = "the key orders the rows, so each has another", "name another column, or correct it"
                     raise Failed("source.key", f"{self._config.key} {before} more than once", rule, remedy)
-                if size >= PIECE_BYTES:
+                if size >= PARTITION_BYTES:
                     self._check_order(before, row[at])
                     yield begin, size, sha.hexdigest()
                     size, sha = 0, hashlib.sha256()

@@ -180,7 +180,7 @@ LARGEST = 1 << 30
 """Bytes of a file that is read, at most."""
 
 
-class Member(NamedTuple):
+class TarEntry(NamedTuple):
     """A file in a tar file."""
 
     name: str
@@ -200,7 +200,7 @@ class Member(NamedTuple):
 
 def members(
     stream: Stream, path: str, wanted: Callable[[str], bool], begin: int = 0, end: int | None = None
-) -> Iterator[Member]:
+) -> Iterator[TarEntry]:
     """Yield the files of a tar file, or of the range of its bytes at which the stream stands, without folders.
 
     Args:
@@ -243,7 +243,7 @@ def members(
                 _skip(stream, path, offset, _padded(size))
             offset += _padded(size)
         if header.type != tarfile.DIRTYPE:
-            yield Member(name, first, offset, read, reason, start, size if offset > start else 0)
+            yield TarEntry(name, first, offset, read, reason, start, size if offset > start else 0)
         first, extended = offset, {}
 
 

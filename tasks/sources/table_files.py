@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed
-from tasks.sources import PIECE_BYTES, Piece, Rows, Source
+from tasks.sources import PARTITION_BYTES, Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.sources.files import Hashes, find
 from tasks.sources.kinds.columns import ReferringTables, TableFiles, features_of, read_columns
@@ -88,14 +88,14 @@ class Tables(Source):
         self._content = content
         return sorted(content.items())
 
-    def pieces(self) -> list[Piece]:
+    def partitions(self) -> list[Partition]:
         if not self._stats:
             self.fingerprint()
-        target = PIECE_BYTES // (REFERRING if self._payloads.names else 1)
+        target = PARTITION_BYTES // (REFERRING if self._payloads.names else 1)
         return list(packed((part for path in self.paths for part in self.parts(path, target)), target))
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        for path, *where in piece.where:
+    def read(self, partition: Partition) -> Iterator[Rows]:
+        for path, *where in partition.where:
             self._check_unchanged(path)
             for rows in self.rows(path, tuple(where), self.columns, self.config.key is None):
                 yield from self._payloads.filled(rows, self._content)
@@ -106,7 +106,7 @@ class Tables(Source):
         found: set[str] = set()
         for path in self.paths:
             if names := self.referring(path):
-                for part in self.parts(path, PIECE_BYTES):
+                for part in self.parts(path, PARTITION_BYTES):
                     for rows in self.rows(path, part.where, names, False):
                         found |= self._payloads.referenced(rows.columns)
         return found
@@ -128,18 +128,18 @@ class Tables(Source):
         return not said or rest in ("", *COMPRESSIONS)
 
 
-def packed(parts: Iterable[Part], target: int) -> Iterator[Piece]:
-    """Yield pieces of consecutive parts, of about `target` bytes each."""
+def packed(parts: Iterable[Part], target: int) -> Iterator[Partition]:
+    """Yield partitions of consecutive parts, of about `target` bytes each."""
     held: list[Part] = []
     size = 0
     for part in parts:
         if held and size + part.bytes > target:
-            yield _piece(held, size)
+            yield _partition(held, size)
             held, size = [], 0
         held.append(part)
         size += part.bytes
     if held:
-        yield _piece(held, size)
+        yield _partition(held, size)
 
 
 def named(columns: Columns, names: Iterable[str]) -> Columns:
@@ -147,5 +147,5 @@ def named(columns: Columns, names: Iterable[str]) -> Columns:
     return {name: columns[name] for name in names}
 
 
-def _piece(parts: list[Part], size: int) -> Piece:
-    return Piece(parts[0].path, size, tuple((part.path, *part.where) for part in parts))
+def _partition(parts: list[Part], size: int) -> Partition:
+    return Partition(parts[0].path, size, tuple((part.path, *part.where) for part in parts))

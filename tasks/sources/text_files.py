@@ -10,14 +10,14 @@ from typing import Literal
 import pyarrow as pa
 
 from tasks.errors import Failed, Refused
-from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
+from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, name_some
 from tasks.sources.features import Feature, in_order
 from tasks.sources.files import groups
 from tasks.sources.rows import hashes_of
 from tasks.sources.trees import open_tree
 
 STDLIB = "stdlib:"
-PIECE_FILES = 4096
+PARTITION_FILES = 4096
 
 Text = tuple[str, bytes]
 """Key and content."""
@@ -72,18 +72,18 @@ class TextFiles(Source):
         self._listed = self._tree.of(self._paths)
         return list(zip(self._paths, self._listed, strict=True))
 
-    def pieces(self) -> list[Piece]:
-        return groups(self._paths, self._tree.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
+    def partitions(self) -> list[Partition]:
+        return groups(self._paths, self._tree.sizes(self._paths), PARTITION_BYTES, PARTITION_FILES)
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        start, stop = piece.where
+    def read(self, partition: Partition) -> Iterator[Rows]:
+        start, stop = partition.where
         batch: list[Text] = []
         size = 0
         for path, sha256 in zip(self._paths[start:stop], self._listed[start:stop], strict=True):
             for text in self._texts(path, sha256):
                 batch.append(text)
                 size += len(text[1])
-                if size > PIECE_BYTES:
+                if size > PARTITION_BYTES:
                     yield self._rows(batch)
                     batch, size = [], 0
         yield self._rows(batch)

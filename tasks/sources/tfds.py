@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import Failed
-from tasks.sources import PIECE_BYTES, Bad, Piece, Rows, Source
+from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.sources.files import Hashes
 from tasks.sources.kinds.columns import features_of
@@ -60,22 +60,22 @@ class Tfds(Source):
     def newest(self) -> float:
         return Hashes(self._prepared.folder, self._memory).newest(self._prepared.files())
 
-    def pieces(self) -> list[Piece]:
-        pieces = []
+    def partitions(self) -> list[Partition]:
+        partitions = []
         for split, shards in self._prepared.shards.items():
             first = 0
             for shard, length in shards:
                 size = (self._prepared.folder / shard).stat().st_size
-                parts = min(max(1, round(size / PIECE_BYTES)), max(1, length))
+                parts = min(max(1, round(size / PARTITION_BYTES)), max(1, length))
                 ends = [length * part // parts for part in range(parts + 1)]
                 for start, stop in pairwise(ends):
                     where = (split, shard, length, first, start, stop)
-                    pieces.append(Piece(f"{shard}[{start}:{stop}]", size // parts, where))
+                    partitions.append(Partition(f"{shard}[{start}:{stop}]", size // parts, where))
                 first += length
-        return pieces
+        return partitions
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        split, shard, length, first, start, stop = piece.where
+    def read(self, partition: Partition) -> Iterator[Rows]:
+        split, shard, length, first, start, stop = partition.where
         payloads = self._payloads(shard, length, start, stop)
         keys, contents, bad = list[str](), list[bytes](), list[Bad]()
         values: dict[str, list[Any]] = {name: [] for name in self._sizes}

@@ -19,7 +19,7 @@ from tasks.sources import Bad, Rows
 from tasks.sources.kinds.columns import TableFiles, check_columns
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.rows import bytes_of, hashes_of
-from tasks.sources.streams import Member, Stream, compression_of, members, open_stream
+from tasks.sources.streams import Stream, TarEntry, compression_of, members, open_stream
 from tasks.sources.table_files import Part, Tables
 from tasks.sources.values import NOT_NUMBERS, columns_of, names_in, value
 
@@ -173,7 +173,7 @@ class Webdataset(Tables):
         return is_webdataset(name)
 
 
-def grouped(files: Iterable[Member], path: str) -> Iterator[Sample]:
+def grouped(files: Iterable[TarEntry], path: str) -> Iterator[Sample]:
     """Yield files grouped by their names up to the first dot of the last part."""
     sample: Sample | None = None
     seen = set()

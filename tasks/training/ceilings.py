@@ -184,11 +184,13 @@ def rate_of(begin: Callable[[], Iterator[int]]) -> float:
 def _source(config: SourceConfig, memory: Path, threads: int) -> Ceiling:
     source = config.open(memory)
     source.fingerprint()
-    pieces = source.pieces()
-    found = rate_of(lambda: (len(rows.keys) for piece in pieces for rows in source.read(piece)))
-    several = f"{len(pieces):,} pieces are shared by {threads} processes (resources.threads)"
-    alone = "the source is one piece, which one process reads: it is small, or cannot be divided"
-    return Ceiling("source", found, "rows of the source, read by one process", several if len(pieces) > 1 else alone)
+    partitions = source.partitions()
+    found = rate_of(lambda: (len(rows.keys) for partition in partitions for rows in source.read(partition)))
+    several = f"{len(partitions):,} partitions are shared by {threads} processes (resources.threads)"
+    alone = "the source is one partition, which one process reads: it is small, or cannot be divided"
+    return Ceiling(
+        "source", found, "rows of the source, read by one process", several if len(partitions) > 1 else alone
+    )
 
 
 def _transform(layout: SnapshotConfig, records: Records, snapshot: Snapshot) -> Ceiling:

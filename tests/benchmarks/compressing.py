@@ -29,8 +29,8 @@ from scipy import stats
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression import variants
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form, compressed
 from tasks.compression.methods.quantise import int8
+from tasks.compression.specs import VariantSpec, compressed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import FORMATS
 from tasks.exporting.formats.litert import LiteRT
@@ -89,7 +89,7 @@ def stage(folder: Path) -> None:
 
     def ours() -> None:
         made: dict[str, Variant] = {}
-        for form in (Form("saved_model"), Form("litert"), *map(compressed, config.chains)):
+        for form in (VariantSpec("saved_model"), VariantSpec("litert"), *map(compressed, config.chains)):
             parent = None if form.parent is None else made[form.parent.name]
             reference = made["litert"] if form.methods else None
             bench = workbench(folder / f"ours{next(number)}")

@@ -34,7 +34,7 @@ time.sleep(2.5)  # files as young as these are not trusted to have settled
 source = TextFilesSource(path=str(folder / "texts"), example="line").open(folder / "memory")
 source.fingerprint()
 begun = time.perf_counter()
-rows = sum(len(each.keys) for piece in source.pieces() for each in source.read(piece))
+rows = sum(len(each.keys) for partition in source.partitions() for each in source.read(partition))
 seconds = time.perf_counter() - begun
 assert rows == 2 * size, rows
 """

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tasks.artifacts import Artifact, Outcome
 from tasks.processes.workbench import Workbench
-from tasks.sources import Bad, Piece, Rows, Source
+from tasks.sources import Bad, Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
@@ -58,11 +58,11 @@ class RowsSource(Source):
             for key, (payload, label) in sorted(self.rows.items())
         ]
 
-    def pieces(self) -> list[Piece]:
+    def partitions(self) -> list[Partition]:
         keys = sorted(self.rows)
-        return [Piece(keys[at], 1, tuple(keys[at : at + 50])) for at in range(0, len(keys), 50)]
+        return [Partition(keys[at], 1, tuple(keys[at : at + 50])) for at in range(0, len(keys), 50)]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         keys = [key for key in piece.where if self.rows[key][0] is not None]
         columns = {
             "image": pa.array([self.rows[key][0] for key in keys], pa.large_binary()),

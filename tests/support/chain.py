@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.compression.variants import build as compress
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
@@ -27,7 +27,7 @@ def chain(root: Path, model: Model, snapshot: Snapshot, records: Records) -> Non
     made = evaluate(bench, model, snapshot, records, EvaluateConfig(resamples=100))
     report, config = published(Report, bench, made), CompressConfig()
     variants: dict[str, Variant] = {}
-    for form in (Form("saved_model"), FLOAT, compressed(config.chains[0])):
+    for form in (VariantSpec("saved_model"), FLOAT, compressed(config.chains[0])):
         bench = workbench(root / form.name)
         parents = [variants.get(other.name) if other else None for other in (form.parent, form.methods and FLOAT)]
         outcome = compress(bench, form, model, snapshot, records, report, *parents, config, EvaluateConfig())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.compression.config import CompressConfig
-from tasks.compression.forms import Form, compressed
+from tasks.compression.specs import VariantSpec, compressed
 
 
-def of(entry: Any) -> Form:
+def of(entry: Any) -> VariantSpec:
     [chain] = CompressConfig.model_validate({"methods": [entry]}).chains
     return compressed(chain)

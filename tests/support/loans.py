@@ -18,7 +18,7 @@ from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
-from tasks.sources import Piece, Rows, Source
+from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
 
 ROWS = 2400
@@ -42,10 +42,10 @@ class Loans(Source):
     def fingerprint(self) -> list[tuple[str, str]]:
         return [(f"{number:05d}", f"{number:064d}") for number in range(ROWS)]
 
-    def pieces(self) -> list[Piece]:
-        return [Piece("all", ROWS, ())]
+    def partitions(self) -> list[Partition]:
+        return [Partition("all", ROWS, ())]
 
-    def read(self, piece: Piece) -> Iterator[Rows]:
+    def read(self, piece: Partition) -> Iterator[Rows]:
         keys = [key for key, _ in self.fingerprint()]
         random = np.random.default_rng(11)
         age, income = random.uniform(20, 80, ROWS), random.normal(0, 1, ROWS)

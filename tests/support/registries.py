@@ -15,7 +15,7 @@ from tasks.artifacts import Export, Records
 from tasks.config.compose import load
 from tasks.evaluation.gates import Beside, Champion
 from tasks.evaluation.intervals import Interval
-from tasks.evaluation.paired import Change
+from tasks.evaluation.paired import PairedDifference
 from tasks.processes.workbench import Work
 from tasks.registry import registry
 from tasks.runner import releasing
@@ -37,11 +37,13 @@ def export_of(number: int) -> str:
 
 
 def champion_beside(
-    before: float, after: float, change: Change | None = None, metric: str = METRIC, *, higher: bool = True
+    before: float, after: float, change: PairedDifference | None = None, metric: str = METRIC, *, higher: bool = True
 ) -> Champion:
     """Version 1 as champion, compared on 100 examples; by default the difference may be noise."""
     if change is None:
-        change = Change(Interval(after - before, after - before - 9, after - before + 9, "", 100), False, same=False)
+        change = PairedDifference(
+            Interval(after - before, after - before - 9, after - before + 9, "", 100), False, same=False
+        )
     return Champion("1", metric, before, Beside(before, after, change, 100, higher))
 
 

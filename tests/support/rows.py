@@ -12,7 +12,7 @@ from tasks.sources.kinds import SourceConfig
 
 @dataclass
 class Everything:
-    """The rows of all pieces, in their order."""
+    """The rows of all partitions, in their order."""
 
     keys: list[str] = field(default_factory=list)
     columns: dict[str, list[Any]] = field(default_factory=dict)
@@ -27,12 +27,14 @@ class Everything:
 
 
 def everything(source: Source | SourceConfig, backwards: bool = False) -> Everything:
-    """All that a source, or that of a config, yields; with the pieces read from the last to the first."""
-    opened: Any = source if hasattr(source, "pieces") else source.open()  # type: ignore[arg-type]
-    pieces = opened.pieces()
-    parts = {number: _piece(opened, pieces[number]) for number in sorted(range(len(pieces)), reverse=backwards)}
+    """All that a source, or that of a config, yields; with the partitions read from the last to the first."""
+    opened: Any = source if hasattr(source, "partitions") else source.open()  # type: ignore[arg-type]
+    partitions = opened.partitions()
+    parts = {
+        number: _partition(opened, partitions[number]) for number in sorted(range(len(partitions)), reverse=backwards)
+    }
     result = Everything()
-    for number in range(len(pieces)):
+    for number in range(len(partitions)):
         part = parts[number]
         result.keys += part.keys
         result.places += part.places
@@ -43,9 +45,9 @@ def everything(source: Source | SourceConfig, backwards: bool = False) -> Everyt
     return result
 
 
-def _piece(source: Source, piece: Any) -> Everything:
+def _partition(source: Source, partition: Any) -> Everything:
     result = Everything()
-    for rows in source.read(piece):
+    for rows in source.read(partition):
         columns: Mapping[str, Any] = rows.columns
         assert {len(column) for column in columns.values()} == {len(rows.keys)}
         result.keys += rows.keys.to_pylist()

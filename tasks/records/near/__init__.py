@@ -17,7 +17,7 @@ NEAR_VERSION = 3
 NEAR_LIBRARIES = ("rensa",)
 
 ASIDE = ".."
-"""Prefix of a run's columns that only comparisons read."""
+"""Prefix of a spill's columns that only comparisons read."""
 SIGNATURE = f"{ASIDE}signature"
 
 
@@ -37,7 +37,7 @@ class Compared:
 
     @property
     def bands(self) -> list[str]:
-        """The columns of a run with the hashes of the bands."""
+        """The columns of a spill with the hashes of the bands."""
         return [f"{ASIDE}band{number:03d}" for number in range(self.measure.bands(self.similarity))]
 
     def added(self, table: pa.Table) -> pa.Table:

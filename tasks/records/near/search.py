@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tasks.records.config import NearHandling
 from tasks.records.duplicates import Mask, neighbours, parts
-from tasks.records.merging import Runs
+from tasks.records.merging import Spills
 from tasks.records.near import SIGNATURE, Compared
 from tasks.records.sorting import CONTENT, ROW, hash_of, one_chunk
 from tasks.sources.features import KEY, Feature, of_role
@@ -33,7 +33,7 @@ TRIED = 1000
 class Row:
     """A row of a group."""
 
-    run: int
+    spill: int
     number: int
     key: str
     split: int
@@ -69,15 +69,17 @@ class Near:
     conflicts: list[dict[str, list[str]]] = field(default_factory=list)
     """The first of them by key, with the first example of each label: `{"labels": [...], "keys": [...]}`."""
     dropped: dict[int, Mask] = field(default_factory=dict)
-    """By run, which of its rows are dropped; of runs that lose some."""
+    """By spill, which of its rows are dropped; of spills that lose some."""
 
     def as_json(self) -> dict[str, Any]:
         names = ("column", "similarity", "handling", "groups", "examples", "across_splits", "pairs")
         return {name: getattr(self, name) for name in (*names, "label_conflicts", "conflicts")}
 
 
-def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progress: Callable[[int, int], None]) -> Near:
-    """Find the groups of near-duplicates in all runs, and what becomes of their rows.
+def find(
+    spills: Spills, compared: Compared, features: Mapping[str, Feature], progress: Callable[[int, int], None]
+) -> Near:
+    """Find the groups of near-duplicates in all spills, and what becomes of their rows.
 
     With `drop` the rows of other content than the first by key are dropped, with `group` all rows move to the split of
     the one with the smallest hash.
@@ -85,16 +87,16 @@ def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progre
     Args:
         progress: is called with how many bands of how many are done.
     """
-    joined = _joined(runs, compared, progress)
+    joined = _joined(spills, compared, progress)
     near = Near(compared.column, compared.similarity, compared.handling)
     moves, targets = list[Row](), list[int]()
     [label] = of_role(dict(features), "label") or [None]
-    for group in _groups(runs, compared, label, joined):
+    for group in _groups(spills, compared, label, joined):
         others = [row for row in group if row.content != group[0].content]
         near.groups += 1
         near.examples += len(others)
         near.across_splits += len({row.split for row in group}) > 1
-        near.pairs.append(_pair(runs, group, joined))
+        near.pairs.append(_pair(spills, group, joined))
         if len(near.pairs) > 100 * MAX_NAMED:
             near.pairs = _first(near.pairs)
         first_of = {row.label: row.key for row in reversed(group)}
@@ -105,13 +107,13 @@ def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progre
                 near.conflicts.append({"labels": labels, "keys": [first_of[each] for each in labels]})
         if compared.handling == "drop":
             for row in others:
-                near.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))[row.number] = True
+                near.dropped.setdefault(row.spill, np.zeros(spills.rows(row.spill), bool))[row.number] = True
         if compared.handling == "group":
             moves += group
             targets += [min(group, key=lambda row: row.hash).split] * len(group)
     near.pairs = _first(near.pairs)
-    places = np.array([(row.run, row.number) for row in moves], np.int32).reshape(-1, 2)
-    runs.move(places[:, 0], places[:, 1], np.array(targets, np.int64))
+    places = np.array([(row.spill, row.number) for row in moves], np.int32).reshape(-1, 2)
+    spills.move(places[:, 0], places[:, 1], np.array(targets, np.int64))
     return near
 
 
@@ -138,34 +140,34 @@ class _Joined:
         self.joints[low] = [*joints, (left, right, similarity)]
 
 
-def _joined(runs: Runs, compared: Compared, progress: Callable[[int, int], None]) -> _Joined:
+def _joined(spills: Spills, compared: Compared, progress: Callable[[int, int], None]) -> _Joined:
     """Compare the values that share a hash in a band, and join those that are similar."""
     joined, name = _Joined(), hash_of(compared.column)
     for number, band in enumerate(compared.bands):
-        for table in parts(runs, (band, name), {}):
+        for table in parts(spills, (band, name), {}):
             given = np.flatnonzero(table[band])
             order = given[np.lexsort((table[name][given], table[band][given]))]
             bands, values = table[band][order], table[name][order]
             new = np.concatenate(([True], (bands[1:] != bands[:-1]) | (values[1:] != values[:-1])))[: len(order)]
             order, bands = order[new], bands[new]
             for bucket in neighbours(bands[1:] == bands[:-1], order):
-                _compare(runs, compared, joined, *(table[each][bucket] for each in ("run", "row", name)))
+                _compare(spills, compared, joined, *(table[each][bucket] for each in ("spill", "row", name)))
         progress(number + 1, len(compared.bands))
     return joined
 
 
 def _compare(
-    runs: Runs, compared: Compared, joined: _Joined, run: NDArray[Any], row: NDArray[Any], values: NDArray[Any]
+    spills: Spills, compared: Compared, joined: _Joined, spill: NDArray[Any], row: NDArray[Any], values: NDArray[Any]
 ) -> None:
     """Join those values of a bucket that are similar."""
     measure = compared.measure
-    signatures = np.stack([_signatures(runs, each)[number] for each, number in zip(run, row, strict=True)])
+    signatures = np.stack([_signatures(spills, each)[number] for each, number in zip(spill, row, strict=True)])
     if len(signatures) > WINDOW:
         order = np.lexsort(signatures.T[::-1])
-        signatures, run, row, values = signatures[order], run[order], row[order], values[order]
+        signatures, spill, row, values = signatures[order], spill[order], row[order], values[order]
 
     def read(place: int) -> Callable[[], Any]:
-        return lambda: runs.value(int(run[place]), compared.column, int(row[place]))
+        return lambda: spills.value(int(spill[place]), compared.column, int(row[place]))
 
     for one in range(len(signatures) - 1):
         estimates = measure.estimates(signatures[one], signatures[one + 1 : one + 1 + WINDOW])
@@ -178,23 +180,23 @@ def _compare(
                     joined.join(left, right, similarity)
 
 
-def _signatures(runs: Runs, run: int) -> NDArray[np.uint8]:
-    column = one_chunk(runs.table(int(run))[SIGNATURE])
+def _signatures(spills: Spills, spill: int) -> NDArray[np.uint8]:
+    column = one_chunk(spills.table(int(spill))[SIGNATURE])
     width = column.type.byte_width
     return np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, width)[column.offset : column.offset + len(column)]
 
 
-def _groups(runs: Runs, compared: Compared, label: str | None, joined: _Joined) -> Iterator[Group]:
+def _groups(spills: Spills, compared: Compared, label: str | None, joined: _Joined) -> Iterator[Group]:
     """Yield the groups of rows, in order of their first row; a group has several contents."""
     members = {value for joints in joined.joints.values() for joint in joints for value in joint[:2]}
-    members |= _repeated(runs, hash_of(compared.column))
+    members |= _repeated(spills, hash_of(compared.column))
     wanted, groups = np.array(sorted(members), np.uint64), dict[int, Group]()
-    for run in runs.numbers:
-        values = runs.column(run, hash_of(compared.column))
+    for spill in spills.numbers:
+        values = spills.column(spill, hash_of(compared.column))
         for number in np.flatnonzero(np.isin(values, wanted)).tolist():
-            key, content, own = (runs.value(run, name, number) for name in (KEY, CONTENT[0], ROW))
-            named = "" if label is None else str(runs.value(run, label, number))
-            row = Row(run, number, key, runs.split(run, number), content, own, int(values[number]), named)
+            key, content, own = (spills.value(spill, name, number) for name in (KEY, CONTENT[0], ROW))
+            named = "" if label is None else str(spills.value(spill, label, number))
+            row = Row(spill, number, key, spills.split(spill, number), content, own, int(values[number]), named)
             groups.setdefault(joined.root(row.value), []).append(row)
     in_order = [sorted(group, key=lambda row: row.key) for group in groups.values()]
     for group in sorted(in_order, key=lambda group: group[0].key):
@@ -202,10 +204,10 @@ def _groups(runs: Runs, compared: Compared, label: str | None, joined: _Joined) 
             yield group
 
 
-def _repeated(runs: Runs, name: str) -> set[int]:
+def _repeated(spills: Spills, name: str) -> set[int]:
     """Return the values that are in examples of several contents, as other inputs differ."""
     found: set[int] = set()
-    for table in parts(runs, (name, CONTENT[0]), {}):
+    for table in parts(spills, (name, CONTENT[0]), {}):
         order = np.lexsort((table[CONTENT[0]], table[name]))
         values, contents = table[name][order], table[CONTENT[0]][order]
         differs = (values[1:] == values[:-1]) & (contents[1:] != contents[:-1]) & (values[1:] != 0)
@@ -213,7 +215,7 @@ def _repeated(runs: Runs, name: str) -> set[int]:
     return found
 
 
-def _pair(runs: Runs, group: Group, joined: _Joined) -> dict[str, Any]:
+def _pair(spills: Spills, group: Group, joined: _Joined) -> dict[str, Any]:
     """Return the pair of a group that is named: the most similar one, of two splits where there is one."""
     of_value: dict[int, Group] = {}
     first_of = {(row.value, row.content, row.split): row for row in reversed(group)}  # copies make no other pair
@@ -229,7 +231,7 @@ def _pair(runs: Runs, group: Group, joined: _Joined) -> dict[str, Any]:
             first, second = sorted((one, other), key=lambda row: row.key)
             pairs.append((first.split == second.split, -similarity, first.key, second.key, first, second))
     _, negative, *_, first, second = min(pairs, key=lambda pair: pair[:4])
-    splits = [runs.splits[row.split] for row in (first, second)]
+    splits = [spills.splits[row.split] for row in (first, second)]
     return {"keys": [first.key, second.key], "splits": splits, "similarity": round(-negative, 4)}
 
 

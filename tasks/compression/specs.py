@@ -12,7 +12,7 @@ NONE = Chain()
 
 
 @dataclass(frozen=True)
-class Form:
+class VariantSpec:
     """A float form of a model, or what methods make of it."""
 
     name: str
@@ -32,7 +32,7 @@ class Form:
         return last if isinstance(last, FileMethod) else None
 
     @property
-    def parent(self) -> Form | None:
+    def parent(self) -> VariantSpec | None:
         """The float form of the same model that it is made from; None where it is made from the Keras model.
 
         Of a model that methods have changed there is one float form, in LiteRT.
@@ -40,16 +40,16 @@ class Form:
         made_from = FORMATS[self.format].parent if self.on_file is None else self.on_file.made_from
         if self.methods.on_model:
             return compressed(self.methods.on_model) if self.on_file is not None and made_from == LITERT else None
-        return None if made_from is None else Form(made_from)
+        return None if made_from is None else VariantSpec(made_from)
 
 
-FLOAT = Form(LITERT)
+FLOAT = VariantSpec(LITERT)
 """The float file that compressed ones are compared with."""
 
 
-def compressed(methods: Chain) -> Form:
+def compressed(methods: Chain) -> VariantSpec:
     """Return the form that methods make."""
-    return Form(methods.name, methods)
+    return VariantSpec(methods.name, methods)
 
 
 def format_name(variant: str) -> str:
