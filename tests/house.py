@@ -63,13 +63,13 @@ WALKS: dict[str, list[str]] = {
         """,
         """
         tasks/config/compose.py: load > read_preset > ^load > validate > Config
-        tasks/training/config.py: TrainConfig
+        tasks/config/train.py: TrainConfig
         tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
         tasks/train.py: train > train_one
         tasks/training/fit.py: fit
         tasks/training/plan.py: make_plan
-        tasks/training/config.py: TrainConfig.peak_rate
+        tasks/config/train.py: TrainConfig.peak_rate
         tasks/training/plan.py: ^make_plan > Plan
         tasks/training/fit.py: ^fit
         tasks/training/engines/create.py: build
@@ -81,6 +81,22 @@ WALKS: dict[str, list[str]] = {
         tasks/training/plan.py: Plan.rates
         tasks/training/engines/tensorflow/engine.py: ^TensorFlowEngine.step
         tasks/training/engines/tensorflow/strategies/one_device.py: ^OneDeviceStrategy.prepare
+        = step.optimizer.learning_rate.assign(
+        """,
+        """
+        tasks/config/compose.py: load > read_preset > ^load > validate > Config
+        tasks/training/config.py: TrainConfig
+        tasks/config/compose.py: ^Config
+        flows/pipeline.py: ^pipeline
+        tasks/train.py: train > train_one
+        tasks/training/fit.py: fit
+        tasks/training/plan.py: make_plan > peak_rate > ^make_plan > Plan
+        tasks/training/fit.py: ^fit
+        tasks/training/loop.py: train
+        tasks/training/plan.py: Plan.rates
+        tasks/training/loop.py: ^train
+        tasks/training/engines/tensorflow/engine.py: TensorFlowEngine.step > ~self._run TensorFlowEngine.__init__
+        tasks/training/engines/tensorflow/strategies/one_device.py: OneDeviceStrategy.prepare
         = step.optimizer.learning_rate.assign(
         """,
     ],

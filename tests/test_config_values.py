@@ -29,6 +29,7 @@ from tasks.sources.kinds.tables import CsvSource
 from tasks.training.config import TrainConfig
 from tasks.training.initial import ChampionInit, KerasHubInit, ModelInit
 from tasks.training.optimizers import Muon, Sgd
+from tasks.training.plan import peak_rate
 from tasks.training.schedules import OneCycle, Piecewise, RateScaling, WarmupStableDecay
 from tasks.training.sections import CheckpointConfig, Rollback
 from tasks.training.strategies import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
@@ -69,11 +70,10 @@ def test_a_cycle_rises_to_its_peak_and_falls_to_the_last_step() -> None:
 
 
 def test_rates_scale_with_the_batch_or_its_root() -> None:
-    assert [RateScaling(kind=kind, batch_size=16).factor(64) for kind in ("linear", "sqrt")] == [4.0, 2.0]
-    assert TrainConfig(steps=1, learning_rate=0.25, batch_size=8).peak_rate == 0.25
+    assert peak_rate(TrainConfig(steps=1, learning_rate=0.25, batch_size=8)) == 0.25
     scaled = {kind: RateScaling(kind=kind, batch_size=16) for kind in ("linear", "sqrt")}
     rates = [
-        TrainConfig(steps=1, learning_rate=0.25, batch_size=64, accumulate=2, rate_scaling=each).peak_rate
+        peak_rate(TrainConfig(steps=1, learning_rate=0.25, batch_size=64, accumulate=2, rate_scaling=each))
         for each in scaled.values()
     ]
     assert rates == [1.0, 0.5], "whatever the micro-batches"

@@ -163,8 +163,8 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(
         assert passed.wait(60)
         write(self, entries, **note)
 
-    def stepping(self: ToyEngine, n: int) -> StepSums:
-        sums = step(self, n)
+    def stepping(self: ToyEngine, rates: Any) -> StepSums:
+        sums = step(self, rates)
         if self.position > 3:
             passed.set()
         return sums

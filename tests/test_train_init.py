@@ -341,7 +341,7 @@ def test_an_embedding_and_a_dense_layer_of_more_axes_are_adapted(
     images = snapshot.reader("validation", 5, order="stored")[0]["image"]
     start, began = by_name(engine), np.asarray(engine.model(images))
     engine.seek(0)
-    engine.step(STEPS)
+    engine.step(make_plan(config, 10, ()).rates(0, STEPS))
     frozen, ended, made = by_name(engine), np.asarray(engine.model(images)), engine.weights()
     paths = {name: path for name, path in engine.paths.items() if "seed" not in path}
     engine.close()
@@ -363,7 +363,7 @@ def test_evaluations_while_it_adapts_are_those_of_the_merged_model(snapshot: Sna
     config = CONFIG.model_copy(update={"lora": LORA, "ema": 0.5})
     engine = create.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
     engine.seek(0)
-    engine.step(3)
+    engine.step(make_plan(config, 10, ()).rates(0, 3))
     batch = [snapshot.reader("validation", 5, order="stored")[0]]
     plain = create.build(CONFIG, MODEL, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
     plain.begin_with(engine.weights())

@@ -33,10 +33,10 @@ class Trace:
     def seek(self, step: int) -> None:
         self.said.append(("seek", step))
 
-    def step(self, n: int) -> StepSums:
-        self.said.append(n)
-        each = np.ones(n)
-        return StepSums({"loss": each, "weight": each}, each, each > 0, each.astype(np.float32), n, 0, 1.0, 0.0)
+    def step(self, rates: np.ndarray) -> StepSums:
+        self.said.append(len(rates))
+        each = np.ones(len(rates))
+        return StepSums({"loss": each, "weight": each}, each, each > 0, rates, len(rates), 0, 1.0, 0.0)
 
     def restore(self, engine: Any, meter: Meter) -> int:
         return self.begins

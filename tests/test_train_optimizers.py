@@ -25,7 +25,7 @@ from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.optimizers import AdamW, Lamb, Muon, Optimizer, Sgd
 from tasks.training.plan import make_plan
-from tasks.training.schedules import Constant, Cosine, RateScaling, ScheduleConfig
+from tasks.training.schedules import Constant, RateScaling, Schedule, ScheduleConfig
 from tasks.training.strategies import ParameterServer
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import raise_conflict
@@ -61,10 +61,14 @@ def engine_of(snapshot: SnapshotReader, **options: Any) -> Engine:
     return create.build(config, MODEL, snapshot, plan, 5, Cluster())
 
 
-def advanced(engine: Engine, start: int, stop: int) -> Arrays:
+def rates(start: int, stop: int, schedule: Schedule = CONFIG.schedule) -> np.ndarray:
+    return make_plan(CONFIG.model_copy(update={"schedule": schedule}), 10, ()).rates(start, stop)
+
+
+def advanced(engine: Engine, start: int, stop: int, schedule: Schedule = CONFIG.schedule) -> Arrays:
     """The state after steps [start, stop), and the weights."""
     engine.seek(start)
-    engine.step(stop - start)
+    engine.step(rates(start, stop, schedule))
     state = {**engine.state(), **{f"weights/{name}": values for name, values in engine.weights().items()}}
     engine.close()
     return state
@@ -135,7 +139,7 @@ def test_a_resumed_engine_takes_the_same_steps(kind: str, snapshot: SnapshotRead
     options: dict[str, Any] = {"optimizer": OPTIMIZERS[kind](**DECAYS), "ema": 0.9}
     whole = engine_of(snapshot, **options)
     whole.seek(0)
-    whole.step(2)
+    whole.step(rates(0, 2))
     saved = whole.state()
     expected = advanced(whole, 2, 4)
     resumed = engine_of(snapshot, **options)
@@ -217,7 +221,7 @@ def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> No
     average = engine.weights()
     engine.seek(0)
     for step in range(3):
-        engine.step(1)
+        engine.step(rates(step, step + 1, Constant()))
         raw = {name: values for name, values in engine.state().items() if name.startswith("model/")}
         for name, values in raw.items():
             average[name] = values if step == 0 else 0.75 * average[name] + 0.25 * values
@@ -239,7 +243,7 @@ def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> No
 def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
     options: dict[str, Any] = {"optimizer": Sgd(weight_decay=0.5), "schedule": Constant(), "clip_norm": None}
     plain, slow = (engine_of(snapshot, **options, layer_rates=rates) for rates in ({}, {"logits": 0.25, "dense*": 1.0}))
-    start, one, other = plain.weights(), advanced(plain, 0, 1), advanced(slow, 0, 1)
+    start, one, other = plain.weights(), advanced(plain, 0, 1, Constant()), advanced(slow, 0, 1, Constant())
     names = [variable.path for variable in slow.model.variables]  # type: ignore[attr-defined]
     for number, path in enumerate(names):
         name = f"model/{number:05d}"
@@ -253,12 +257,12 @@ def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
 
 def test_each_step_of_a_call_has_its_own_rate(snapshot: SnapshotReader) -> None:
     """However many steps a call has, which depends on how fast the machine is."""
-    options: dict[str, Any] = {"optimizer": Sgd(), "schedule": Cosine(warmup=2)}
+    options: dict[str, Any] = {"optimizer": Sgd()}
     one = engine_of(snapshot, **options)
     together = advanced(engine_of(snapshot, **options), 0, 4)
     one.seek(0)
-    for _ in range(4):
-        one.step(1)
+    for step in range(4):
+        one.step(rates(step, step + 1))
     alone = {**one.state(), **{f"weights/{name}": values for name, values in one.weights().items()}}
     one.close()
     for name, values in together.items():

@@ -275,7 +275,7 @@ def _step(reader: SnapshotReader, model: ModelConfig, train: TrainConfig, seed: 
         step, examples, seconds, calls = 0, 0, 0.0, 0
         while calls < 3 or seconds < SECONDS:
             until = plan.next_stop(step)
-            call = engine.step(until - step)
+            call = engine.step(plan.rates(step, until))
             plan.pace.update(until - step, call.seconds)
             calls += 1
             if calls > 1:  # the first call compiles

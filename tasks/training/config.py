@@ -338,9 +338,3 @@ class TrainConfig(Section):
         if self.own_loss is not None and self.label_smoothing:
             raise Conflict("label_smoothing", self.label_smoothing, "is ignored by a loss of yours", "leave it out")
         return self
-
-    @property
-    def peak_rate(self) -> float:
-        """The peak learning rate for the batch."""
-        factor = 1.0 if self.rate_scaling is None else self.rate_scaling.factor(self.batch_size)
-        return self.learning_rate * factor

@@ -35,6 +35,8 @@ class Feed:
             Refused: an augmentation does not fit the inputs.
         """
         self._plan = plan
+        self.examples = plan.batch_size // replicas
+        """Examples of a global step that the replica gets."""
         self._reader = snapshot.reader(
             "train",
             plan.batch_size,

@@ -50,7 +50,7 @@ def train(
     engine.seek(step)
     while step < plan.steps and not meter.ended and not any(engine.group.totals([stopping()])):
         until = plan.next_stop(step)  # the nearest step at which an action is due
-        sums = engine.step(until - step)  # sums over examples, not means
+        sums = engine.step(plan.rates(step, until))  # sums over examples, not means
         plan.pace.update(until - step, sums.seconds)
         if (spike := meter.spikes.first(step, sums)) is not None:
             step = checkpoints.roll_back(engine, meter, spike)  # the weights of before it, and the step after it

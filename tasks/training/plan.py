@@ -82,6 +82,14 @@ class Plan:
         return (self.learning_rate * factors).astype(np.float32)
 
 
+def peak_rate(config: TrainConfig) -> float:
+    """Return the peak learning rate for the batch, which `train.rate_scaling` scales it to."""
+    if (scaling := config.rate_scaling) is None:
+        return config.learning_rate
+    ratio = config.batch_size / scaling.batch_size
+    return config.learning_rate * (ratio if scaling.kind == "linear" else float(ratio**0.5))
+
+
 def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan:
     """Create the plan of a config for a number of examples.
 
@@ -101,7 +109,7 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
         config.batch_size,
         examples,
         config.epochs,
-        config.peak_rate,
+        peak_rate(config),
         config.schedule,
         tuple(sorted(set(pauses))),
         config.order,

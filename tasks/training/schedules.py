@@ -195,8 +195,3 @@ class RateScaling(Section):
     1404.5997), usual with Adam."""
     batch_size: Annotated[int, Field(ge=1, le=2**24)]
     """The batch that `train.learning_rate` was chosen for."""
-
-    def factor(self, batch_size: int) -> float:
-        """Return the factor of the learning rate for a batch."""
-        ratio = batch_size / self.batch_size
-        return float(ratio if self.kind == "linear" else ratio**0.5)

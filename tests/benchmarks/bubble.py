@@ -52,7 +52,7 @@ def computing(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mi
     plan = make_plan(config, snapshot.counts["train"], [1])
     engine = create.build(config, MlpModel(units=(UNITS,) * LAYERS), snapshot, plan, 1, Cluster())
     engine.seek(0)
-    return median_seconds(lambda: engine.step(1))
+    return median_seconds(lambda: engine.step(plan.rates(0, 1)))
 
 
 def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, micro_batches: int) -> float:

@@ -57,7 +57,7 @@ def steps(home: Path) -> None:
         engine.seek(0)
 
         def way() -> None:
-            engine.step(STEPS)
+            engine.step(plan.rates(0, STEPS))
 
         return way
 

@@ -58,12 +58,7 @@ def main() -> None:
                 padded=trimmed(order, snapshot.features),
             )
             engine = TensorFlowEngine(
-                step,
-                OneDeviceStrategy(),
-                plan,
-                Feed(snapshot, plan, 1),
-                Weights(model.variables, [], step.optimizer),
-                None,
+                step, OneDeviceStrategy(), Feed(snapshot, plan, 1), Weights(model.variables, [], step.optimizer), None
             )
             engine.seek(0)
             rows, _ = snapshot.reader("train", BATCH, seed=1, order=order).rows(0, STEPS)
@@ -72,7 +67,7 @@ def main() -> None:
 
             def epoch() -> None:
                 for _ in range(STEPS // CALL):
-                    engine.step(CALL)
+                    engine.step(plan.rates(0, CALL))
 
             return epoch
 

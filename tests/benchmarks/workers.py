@@ -51,7 +51,7 @@ def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, r
     cluster = Cluster(bench.rank, bench.addresses)
     engine = create.build(config_of(strategy), MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
     engine.seek(0)
-    return timed(lambda: engine.step(call), CALLS * CALL // call) / call
+    return timed(lambda: engine.step(plan.rates(0, call)), CALLS * CALL // call) / call
 
 
 def shares_of(bench: Workbench, folder: Path, units: int) -> float:
@@ -65,7 +65,7 @@ def shares_of(bench: Workbench, folder: Path, units: int) -> float:
     plan, cluster = make_plan(config, snapshot.counts["train"], [CALL]), Cluster(bench.rank, bench.addresses)
     engine = create.build(config, MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
     engine.seek(0)
-    calls = [engine.step(CALL) for _ in range(2 + CALLS)][2:]
+    calls = [engine.step(plan.rates(0, CALL)) for _ in range(2 + CALLS)][2:]
     return sum(call.ranks[0].reducing for call in calls) / sum(call.ranks[0].call for call in calls)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
 from tasks.errors import Lost, Stopped
@@ -54,10 +55,10 @@ class ToyEngine:
     def seek(self, step: int) -> None:
         self.position = step
 
-    def step(self, n: int) -> StepSums:
+    def step(self, rates: NDArray[np.float32]) -> StepSums:
+        n = len(rates)
         print(f"step {self.position + 1} begins", flush=True)
         started, losses, norms = time.perf_counter(), [], []
-        rates = self.plan.rates(self.position, self.position + n)
         rows, _ = batch_rows(self.position, self.plan.batch_size, EXAMPLES, 5, steps=n)
         for batch, rate in zip(rows, rates, strict=True):
             time.sleep(self.seconds)

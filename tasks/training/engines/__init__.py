@@ -68,8 +68,9 @@ class Engine(Protocol):
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
 
-    def step(self, n: int) -> StepSums:
-        """Run n global steps; raise `OutOfMemory` where one does not fit into memory."""
+    def step(self, rates: NDArray[np.float32]) -> StepSums:
+        """Run a global step with each of these learning rates; raise `OutOfMemory` where one does not fit into
+        memory."""
         ...
 
     def fits(self, accumulate: int, available: int) -> bool:

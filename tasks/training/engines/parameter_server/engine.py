@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tasks.environment import hardware
 from tasks.errors import Stopped
@@ -128,15 +129,13 @@ class ServedStep(Step):
 class ParameterServerEngine:
     """Implements `tasks.training.engines.Engine` for the chief of an asynchronous training."""
 
-    def __init__(
-        self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, plan: Plan, feed: Feed
-    ) -> None:
+    def __init__(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, feed: Feed) -> None:
         assert step.shards is not None
         self.group: Group = Alone()
         self.activations, self.divisible = 0, False
         self.layout: dict[str, Any] = hardware.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
-        self.plan, self.feed, self.position = plan, feed, 0
+        self.feed, self.position = feed, 0
         self.loss, self.scales_loss = step.objective.loss, step.scales_loss
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._shards, self._slots = step.shards, Slots(step.optimizer, step.shards)
@@ -202,12 +201,11 @@ class ParameterServerEngine:
         self.feed.seek(step)
         self._applied.assign(step)
 
-    def step(self, n: int) -> StepSums:
-        """Let the workers compute n steps, and wait for all."""
-        started, waited = time.perf_counter(), self.feed.waited
+    def step(self, rates: NDArray[np.float32]) -> StepSums:
+        """Let the workers compute a step with each of these rates, and wait for all."""
+        n, started, waited = len(rates), time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
-        rates = self.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
         with lost_processes():
             scheduled = [
@@ -320,4 +318,4 @@ def build(
             optimizer = make_optimizer(config.optimizer, shards.flat, config.precision, paths=shards.paths)
         settings = (model, optimizer, objective, config.clip_norm, config.accumulate)
         step = ServedStep(*settings, padded=trimmed(config.order, snapshot.features), shards=shards)
-        return ParameterServerEngine(step, strategy, plan, Feed(snapshot, plan, seed, augment=config.augment))
+        return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed, augment=config.augment))

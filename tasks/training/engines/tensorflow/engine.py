@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tasks.config.task import TASKS
 from tasks.environment import hardware
@@ -83,10 +84,8 @@ POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_
 class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
-    def __init__(
-        self, step: Step, strategy: Placement, plan: Plan, feed: Feed, weights: Weights, watched: Watched | None
-    ) -> None:
-        self.model, self.optimizer, self.plan, self.feed = step.model, step.optimizer, plan, feed
+    def __init__(self, step: Step, strategy: Placement, feed: Feed, weights: Weights, watched: Watched | None) -> None:
+        self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
         self._strategy = strategy
         self.loss, self.scales_loss = step.objective.loss, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
@@ -95,9 +94,8 @@ class TensorFlowEngine:
         self.on_host = not tf.config.list_physical_devices("GPU")
         self.activations = activations(getattr(step.model, "outputs", ())) if self.on_host else 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank
-        batch = plan.batch_size // strategy.group.cluster.size
-        specs = {name: tf.TensorSpec((batch, *shape), dtype) for name, (shape, dtype) in feed.layout.items()}
-        self._specs = {**specs, "weight": tf.TensorSpec((batch,), tf.float32)}
+        specs = {name: tf.TensorSpec((feed.examples, *shape), dtype) for name, (shape, dtype) in feed.layout.items()}
+        self._specs = {**specs, "weight": tf.TensorSpec((feed.examples,), tf.float32)}
         self._step, self._run = step, strategy.prepare(step, self._specs)
         self._scoring = Scoring(step.model, step.objective, strategy.group)
         split_seeds(self.model, self._first_replica)
@@ -112,12 +110,11 @@ class TensorFlowEngine:
         self.position = step
         self.feed.seek(step)
 
-    def step(self, n: int) -> StepSums:
-        """Run n global steps in one call, with this process' slices of the batches."""
-        started, waited = time.perf_counter(), self.feed.waited
+    def step(self, rates: NDArray[np.float32]) -> StepSums:
+        """Run a step with each of these rates in one call, with this process' slices of the batches."""
+        n, started, waited = len(rates), time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
-        rates = self.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
         figures: dict[str, float] = {}
         with out_of_memory():
@@ -275,7 +272,7 @@ def build(
             step = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
         watched = Watched(step.variables, config.log_every) if config.strategy.watched else None
-        return TensorFlowEngine(step, strategy, plan, feed, Weights(plain, adapted, optimizer), watched)
+        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer), watched)
 
 
 def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:

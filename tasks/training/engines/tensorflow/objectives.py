@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
 
+from tasks.config.base import subclasses
 from tasks.config.task import SCORED, UNTAGGED
 from tasks.errors import Failed
 from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
@@ -301,11 +301,5 @@ class LanguageModel(Objective):
         return cls(loss, smoothing, bos=snapshot.features["tokens"]["bos"])
 
 
-def _kinds(objective: type[Objective]) -> Iterator[type[Objective]]:
-    for kind in objective.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
-
-
-OBJECTIVES = {kind.task: kind for kind in _kinds(Objective)}
+OBJECTIVES = {kind.task: kind for kind in subclasses(Objective)}
 """The objective of each task."""
