@@ -52,7 +52,7 @@ def report(folder: Path, supports: list[int], slices: tuple[dict[str, Any], ...]
         "slices": list(slices),
     }
     document = {"task": "classification", "loss": "cross_entropy", "splits": {"validation": split, "test": split}}
-    document["interval"] = {"level": 0.95, "method": "BCa bootstrap", "resamples": 100, "seed": 0}
+    document["interval"] = {"level": 0.95, "method": "BCa bootstrap", "resamples": 100}
     metrics = {"test/accuracy": 0.9, "test/accuracy/low": 0.8, "test/accuracy/high": 0.95}
     metrics |= {"test/calibration_error": 0.05, "test/calibration_error/expected": 0.04}
     metrics |= {

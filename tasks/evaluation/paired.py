@@ -5,6 +5,7 @@ No model is run: a report holds the predictions for every example of its splits.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +32,6 @@ from tasks.sources.rows import hashes_of
 
 Mask = npt.NDArray[np.bool_]
 
-SEED = 0
 ROUNDING = 1e-9
 """Sums that differ by less than this share are equal but for the order of their terms."""
 ALL_PATTERNS, MOST_FLIPPED = 12, 2000
@@ -200,11 +200,11 @@ def exchanged(metric: Metric, before: Floats, after: Floats, draws: int, units: 
     if isinstance(metric, Means) and len(changes) <= MOST_FLIPPED:
         first, second = gathered(before, units), gathered(after, units)
         both, difference = first.means + second.means, (second.sums - first.sums) / first.sizes.sum()
-        moved = signs_of(len(changes), draws) @ difference
+        moved = signs_of(changes, draws) @ difference
         return _tail(metric.value((both + moved) / 2) - metric.value((both - moved) / 2), deciding)
     if isinstance(metric, Order) and len(before) <= MOST_ORDERED and len(changes) <= MOST_FLIPPED:
         which = np.arange(len(before)) if units is None else np.unique(units, return_inverse=True)[1]
-        return _tail(_reordered(metric, before, after, signs_of(len(changes), draws)[:, which] > 0), deciding)
+        return _tail(_reordered(metric, before, after, signs_of(changes, draws)[:, which] > 0), deciding)
     return sign_flips(changes, draws, deciding)
 
 
@@ -228,18 +228,22 @@ def sign_flips(changes: Floats, draws: int, deciding: int) -> float:
         return 1.0
     if len(changes) > MOST_FLIPPED:
         return float(stats.ttest_1samp(changes, 0.0).pvalue)
-    return _tail(signs_of(len(changes), draws) @ changes, deciding)
+    return _tail(signs_of(changes, draws) @ changes, deciding)
 
 
-def signs_of(count: int, draws: int) -> npt.NDArray[np.int8]:
-    """Return patterns of signs of units, [patterns, units], of which the first is that of the data.
+def signs_of(changes: Floats, draws: int) -> npt.NDArray[np.int8]:
+    """Return patterns of signs of the changes of units, [patterns, units], of which the first is that of the data.
 
     They are all patterns where these are few, so that the p-value of n units is at least 2 / 2^n; otherwise so many
-    drawn ones, with a fixed seed.
+    drawn ones. Their seed is a hash of how large the changes are: the same data have the same patterns, and others have
+    others, by which a share of 5 % of equal models is more than noise, whatever patterns some data have.
     """
+    count = len(changes)
     if count <= ALL_PATTERNS:
         return (1 - 2 * ((np.arange(1 << count)[:, None] >> np.arange(count)) & 1)).astype(np.int8)
-    signs = 1 - 2 * np.random.default_rng(SEED).integers(0, 2, (1 + draws, count), np.int8)
+    sizes = np.abs(changes) / max(float(np.abs(changes).max()), 1e-300)
+    seed = int.from_bytes(hashlib.blake2b(np.round(sizes, 6).astype("<f8").tobytes(), digest_size=8).digest(), "little")
+    signs = 1 - 2 * np.random.default_rng(seed).integers(0, 2, (1 + draws, count), np.int8)
     signs[0] = 1
     return signs
 

@@ -18,7 +18,6 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import LEVEL, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, examples_of, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
-from tasks.evaluation.paired import SEED
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
 from tasks.models.forward import inference_function
@@ -122,7 +121,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         "task": task,
         "loss": loss,
         "primary": {"metric": metric, "higher_is_better": higher},
-        "interval": {"level": LEVEL, "resamples": config.resamples, "seed": SEED},
+        "interval": {"level": LEVEL, "resamples": config.resamples},
         **({"decision": decision.as_json()} if decision.fitted else {}),
         "splits": splits,
         **sample,

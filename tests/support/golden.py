@@ -15,7 +15,7 @@ GOLDEN = {
     "convert/records": "6db1ec9afb2b00a1",
     "snapshot/snapshot": "1217d78412710929",
     "train/model": "4a770af102f51bd0",
-    "evaluate/report": "27ce52a57bee956c",
+    "evaluate/report": "15532bd621423fd8",
     "compress/saved_model": "c451980e39a91709",
     "compress/litert": "d2a512cc9c0cb48b",
     "compress/int8_dynamic": "dd26f7db08f6e784",
