@@ -23,7 +23,7 @@ from tasks.environment import process
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes import threads
 from tasks.processes.fork_server import SHARED
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
@@ -356,7 +356,7 @@ def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -
     def train(name: str, model: MlpModel = PLAIN, stop_after: int | None = None, **options: Any) -> Workbench:
         bench = benches(name)
         seen = [0]
-        with Crew(tmp_path, 1).gang("train") as gang:
+        with ProcessLauncher(tmp_path, 1).gang("train") as gang:
             gang.call(
                 Work(fit, (tiny, model, CONFIG.model_copy(update=options), 5)),
                 bench.staging,

@@ -1055,7 +1055,7 @@ FIRST = [
         "A process that ignores SIGTERM is never killed: each reminder moves the deadline.",
     ),
     Mutation(
-        "tasks/processes/meeting.py",
+        "tasks/processes/rendezvous.py",
         '            if (value := values["expects"].get(name)) != expected:\n',
         '            if (value := values["expects"].get(name, expected)) != expected:\n',
         "test_run_processes.py",
@@ -2001,7 +2001,7 @@ FIRST = [
         "With promote.baseline: learned a model that is worse than a simple one becomes champion.",
     ),
     Mutation(
-        "tasks/evaluation/baselines/kind.py",
+        "tasks/evaluation/baselines/simple_model.py",
         "return estimator.fit(values, truth, sample_weight=weights)",
         "return estimator.fit(values, truth)",
         "test_evaluate_baselines.py::test_train_examples_count_with_their_weights",
@@ -3355,7 +3355,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/processes/places.py",
+        "tasks/processes/local_process.py",
         "                for process in psutil.Process(pid).children(recursive=True):\n",
         "                for process in psutil.Process(pid).children():\n",
         "test_run_gang.py test_deadlines_fire.py test_run_processes.py test_run_tries_again.py",
@@ -3546,7 +3546,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/processes/meeting.py",
+        "tasks/processes/rendezvous.py",
         "            if self._joined.get(joined.rank) is joined:\n",
         "            if joined.rank in self._joined:\n",
         "test_train_hosts.py test_run_gang.py",
@@ -4341,7 +4341,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/processes/wire.py",
+        "tasks/processes/messages.py",
         "            return not readable or bool(self._socket.recv(1, socket.MSG_PEEK))\n",
         "            return not readable or bool(self._socket.recv(1))\n",
         "test_run_gang.py test_train_hosts.py test_run_processes.py",

@@ -94,7 +94,7 @@ def test_an_attempt_that_cannot_begin_ends_with_its_own_error(
     def taken(*given: Any) -> None:
         raise Failed("train.cluster", "in use", "rule", "remedy")
 
-    monkeypatch.setattr(attempt, "meeting_of", taken)
+    monkeypatch.setattr(attempt, "rendezvous_of", taken)
     request = RunRequest()
     with pytest.raises(Failed, match="train.cluster: in use"):
         attempt_run("release", load(DIGITS), ends("completed"), request, None)
@@ -115,7 +115,7 @@ def test_other_hosts_and_who_asked_for_the_run_are_told_how_it_ended(
             raise Failed("a.b", 1, "rule", "remedy")
 
     hosts = SimpleNamespace(close=lambda *given: closed.append(given), cluster=None)
-    monkeypatch.setattr(attempt, "meeting_of", lambda config: hosts)
+    monkeypatch.setattr(attempt, "rendezvous_of", lambda config: hosts)
     request = RunRequest()
     with pytest.raises(Failed) if fails else contextlib.nullcontext():
         attempt_run("release", load(DIGITS), body, request, None)

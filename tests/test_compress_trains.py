@@ -47,7 +47,7 @@ from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
 from tasks.models.prunable import Group
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training.config import TrainConfig
@@ -104,8 +104,8 @@ class Training:
         at: Callable[[int, list[int]], None] = lambda step, processes: None,
     ) -> Path:
         """Train in compute processes, as a run does; `at` is called with each step reported, and the processes' ids."""
-        bench, crew = self.workbench_at(self.root / name / "trained"), Crew(self.root / name / "logs", 2)
-        with crew.gang("compress", train.roles) as gang:
+        bench, launcher = self.workbench_at(self.root / name / "trained"), ProcessLauncher(self.root / name / "logs", 2)
+        with launcher.gang("compress", train.roles) as gang:
 
             def on_report(kind: str, *values: Any) -> None:
                 if kind == "progress":

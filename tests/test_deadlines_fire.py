@@ -31,11 +31,11 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import latency
 from tasks.exporting.formats import stablehlo
 from tasks.processes import gang as gangs
-from tasks.processes import member, places, wire
+from tasks.processes import local_process, member, messages
 from tasks.processes.config import ClusterConfig
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
-from tasks.processes.wire import Channel, Table
+from tasks.processes.messages import Channel, Table
 from tasks.processes.workbench import Limits, Work
 from tasks.runner import attempt as attempts
 from tasks.runner import tuning
@@ -172,7 +172,7 @@ def test_a_first_host_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_message_that_stops_halfway_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "SECONDS", 0.2)
+    monkeypatch.setattr(messages, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         far = socket.create_connection(listener.getsockname())
         near, _ = listener.accept()
@@ -190,7 +190,7 @@ def test_a_process_that_does_not_end_after_its_call_is_killed(monkeypatch: pytes
 
     def closed(code: int | None) -> list[Any]:
         did.clear()
-        process: Any = places.Process.__new__(places.Process)
+        process: Any = local_process.Process.__new__(local_process.Process)
         process.connection = SimpleNamespace(close=lambda: did.append("closed"))
         process.process = SimpleNamespace(wait=lambda seconds=None: did.append(seconds) or code)
         process._temporary = SimpleNamespace(cleanup=lambda: did.append("cleaned"))
@@ -198,8 +198,8 @@ def test_a_process_that_does_not_end_after_its_call_is_killed(monkeypatch: pytes
         process.close()
         return list(did)
 
-    assert closed(0) == ["closed", places.CLOSE_SECONDS, "cleaned"]
-    assert closed(None) == ["closed", places.CLOSE_SECONDS, "killed", "cleaned"]
+    assert closed(0) == ["closed", local_process.CLOSE_SECONDS, "cleaned"]
+    assert closed(None) == ["closed", local_process.CLOSE_SECONDS, "killed", "cleaned"]
 
 
 def test_the_end_of_a_process_is_waited_for_so_long() -> None:
@@ -261,7 +261,7 @@ def test_the_time_of_a_stage_is_its_own_or_that_of_all(tmp_path: Path) -> None:
         limits.clear()
         with opened(Home(tmp_path), "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
             made: Any = Attempt.__new__(Attempt)
-            made.run, made.config, made.crew, made.meeting, made.threads = run, run.config, Crew(), None, 1
+            made.run, made.config, made.launcher, made.rendezvous, made.threads = run, run.config, Crew(), None, 1
             made.signals = attempts.Signals()
             for stage in STAGES:
                 made.work(stage, Work(print), None)

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 from tasks.artifacts import Records, Snapshot
 from tasks.config.task import TASKS
 from tasks.evaluation import baselines, bigrams
-from tasks.evaluation.baselines import comparing, kind, kinds, learned
-from tasks.evaluation.baselines.kind import Classes, Estimated, Labels, Numbers, _iterations, evenly
+from tasks.evaluation.baselines import comparing, kinds, learned, simple_model
 from tasks.evaluation.baselines.kinds import Tables, shrunk
+from tasks.evaluation.baselines.simple_model import Classes, Estimated, Labels, Numbers, _iterations, evenly
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import SMALLEST, Judge
@@ -150,7 +150,7 @@ def test_its_outputs_are_the_same_again_and_with_any_number_of_threads(
     made = make(*table())
     split, found = SnapshotSplit(*made, "test"), []
     for threads, block in ((1, 4096), (2, 7)):
-        monkeypatch.setattr(kind, "BLOCK", block)
+        monkeypatch.setattr(simple_model, "BLOCK", block)
         with threadpool_limits(threads):
             simple = learned("classification", *made)
             assert isinstance(simple, Estimated)
@@ -411,7 +411,7 @@ def test_which_of_both_is_better_is_said_in_words(
 
 
 def test_another_kind_of_data_has_a_baseline_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Graphs(kind.Kind):
+    class Graphs(simple_model.SimpleModel):
         """Reads the degree of a graph."""
 
         reads, name, rows = ("graph",), "linear model of degrees", 6

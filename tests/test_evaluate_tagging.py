@@ -41,7 +41,7 @@ from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
@@ -296,7 +296,7 @@ def test_replicas_sum_to_the_global_batch(
     tagged: Tagged, whole: list[np.ndarray], tmp_path: Path, workbench_at: Any
 ) -> None:
     config = SMALL.model_copy(update={"strategy": Mirrored(devices=2)})
-    with Crew(tmp_path, 2).gang("train") as gang:
+    with ProcessLauncher(tmp_path, 2).gang("train") as gang:
         gang.call(
             Work(fit, (tagged.snapshot, MODEL, config, 3)),
             workbench_at(tmp_path / "replicas").staging,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.snapshots.fitting import TRANSFORMS as KINDS
 from tasks.snapshots.transforms import categories, numbers, texts, times
@@ -255,7 +255,7 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     (folder / "requests.pickle").write_bytes(pickle.dumps(requests))
     in_fresh_process(SCRIPT, folder=folder)
     features = json.loads((folder / "graph/features.json").read_text())
-    with Crew(folder / "logs", 1).gang("again") as gang:
+    with ProcessLauncher(folder / "logs", 1).gang("again") as gang:
         graph = (folder / "graph snapshot", folder / "again", features)
         hashed = gang.call(Work(again, graph), None, folder / "journal", limits=Limits(), on_report=lambda *_: None)
     assert hashed != hash("text")

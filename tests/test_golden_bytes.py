@@ -22,7 +22,7 @@ from tasks.compression.config import CompressConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models.architectures.convnet import ConvnetModel
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.records.config import RecordsConfig
 from tasks.snapshots.config import ImageSnapshot
@@ -60,7 +60,7 @@ GOLDEN = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stages, in a process of their own with one thread."""
     root = tmp_path_factory.mktemp("golden")
-    with Crew(root / "logs", 1).gang("golden") as gang:
+    with ProcessLauncher(root / "logs", 1).gang("golden") as gang:
         gang.call(Work(make, (root,)), None, root / "journal", limits=Limits(), on_report=lambda *_: None)
     return root
 

@@ -29,7 +29,7 @@ from tasks.config.compose import load
 from tasks.errors import Failed, Stopped
 from tasks.processes import fork_server
 from tasks.processes.child import Child
-from tasks.processes.wire import Channel
+from tasks.processes.messages import Channel
 from tasks.reader import function
 from tasks.runner import releasing, tuning
 from tasks.runner.attempt import current

@@ -26,15 +26,15 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes import fork_server, member, places, wire
+from tasks.processes import fork_server, local_process, member, messages
 from tasks.processes import gang as gangs
 from tasks.processes.child import Child, _sendable
 from tasks.processes.config import ClusterConfig
 from tasks.processes.gang import MOST_REPLACED, Gang
-from tasks.processes.meeting import Joined, Meeting, RemoteProcess
-from tasks.processes.places import Process
+from tasks.processes.local_process import Process
+from tasks.processes.messages import Channel, request_from_json
+from tasks.processes.rendezvous import Joined, RemoteProcess, Rendezvous
 from tasks.processes.threads import in_processes
-from tasks.processes.wire import Channel, request_from_json
 from tasks.processes.workbench import Limits, Request, Work, secrets_of
 from tasks.runner import hosts
 from tasks.runner.showing import Presence
@@ -677,14 +677,14 @@ def test_a_connection_is_open_until_it_ends_also_while_a_message_waits(channels:
 @pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"no json", b"3", b"[" * 9999 + b"]" * 9999])
 def test_what_is_no_message_ends_the_connection(content: bytes, channels: tuple[Channel, Channel]) -> None:
     near, far = channels
-    far._socket.sendall(wire.LENGTH.pack(len(content)) + content)
+    far._socket.sendall(messages.LENGTH.pack(len(content)) + content)
     with pytest.raises(EOFError):
         near.recv()
 
 
 def test_a_message_that_is_too_long_is_not_waited_for(channels: tuple[Channel, Channel]) -> None:
     near, far = channels
-    far._socket.sendall(wire.LENGTH.pack(wire.MOST_BYTES + 1))
+    far._socket.sendall(messages.LENGTH.pack(messages.MOST_BYTES + 1))
     with pytest.raises(EOFError):
         near.recv()
 
@@ -692,7 +692,7 @@ def test_a_message_that_is_too_long_is_not_waited_for(channels: tuple[Channel, C
 def test_a_message_that_comes_in_parts_is_put_together(channels: tuple[Channel, Channel]) -> None:
     near, far = channels
     content = json.dumps(["call", "x" * 100]).encode()
-    whole = wire.LENGTH.pack(len(content)) + content
+    whole = messages.LENGTH.pack(len(content)) + content
     received: list[Any] = []
     reader = threading.Thread(target=lambda: received.append(near.recv()))
     reader.start()
@@ -707,7 +707,7 @@ def test_a_message_may_be_as_long_as_it_is_allowed_to_be(
     channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     near, far = channels
-    monkeypatch.setattr(wire, "MOST_BYTES", len('["call", 1]'))
+    monkeypatch.setattr(messages, "MOST_BYTES", len('["call", 1]'))
     far.send("call", 1)
     assert near.recv() == ["call", 1]
 
@@ -716,7 +716,7 @@ def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
     """All but those of the chief: its staging, its journal, its threads, and what its layout is."""
     sent = Request(Work(fit, (1, "a")), None, Path("j"), 8, {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k")
     made = request_from_json(
-        json.loads(json.dumps(wire.request_to_json(sent))), hosts.table(), 3, lambda reference: None
+        json.loads(json.dumps(messages.request_to_json(sent))), hosts.table(), 3, lambda reference: None
     )
     assert made == dataclasses.replace(sent, journal=None, threads=3, layout={})
 
@@ -725,7 +725,7 @@ def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
     "error", [Stopped(15), Stopped(2), OSError(28, "No space left on device", "/disk/file"), OSError(5, "input")]
 )
 def test_a_stop_and_an_error_of_the_system_arrive_with_all_that_they_say(error: Any) -> None:
-    made: Any = wire.error_from_json(json.loads(json.dumps(wire.error_to_json(error))), "there")
+    made: Any = messages.error_from_json(json.loads(json.dumps(messages.error_to_json(error))), "there")
     if isinstance(error, Stopped):
         assert made.signal_number == error.signal_number
     else:
@@ -899,26 +899,28 @@ def test_an_artifact_that_the_other_host_lacks_is_the_error_of_the_call(host: Ho
 
 
 @pytest.fixture
-def meeting() -> Iterator[Meeting]:
+def rendezvous() -> Iterator[Rendezvous]:
     cluster = ClusterConfig.model_validate({"hosts": ["127.0.0.1", "127.0.0.2"], "port": int(free_ports()[0])})
-    made = Meeting(cluster, {})
+    made = Rendezvous(cluster, {})
     yield made
     made.close(0, None)
 
 
-def test_a_host_can_join_after_one_could_not_be_taken_in(meeting: Meeting) -> None:
+def test_a_host_can_join_after_one_could_not_be_taken_in(rendezvous: Rendezvous) -> None:
     """As one that gave up while it was connecting, or while there were too many open files."""
-    real, failing = meeting._listener, threading.Event()
+    real, failing = rendezvous._listener, threading.Event()
 
     def accept() -> Any:
         failing.set()
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    meeting._listener = SimpleNamespace(accept=accept)  # type: ignore[assignment]
-    with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)):  # ends the wait that is under way
+    rendezvous._listener = SimpleNamespace(accept=accept)  # type: ignore[assignment]
+    with socket.create_connection(
+        (rendezvous.cluster.chief, rendezvous.cluster.port)
+    ):  # ends the wait that is under way
         assert failing.wait(10)
-        meeting._listener = real
-    with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)) as connection:
+        rendezvous._listener = real
+    with socket.create_connection((rendezvous.cluster.chief, rendezvous.cluster.port)) as connection:
         channel = Channel(connection)
         channel.send("join", {"rank": 1, "host": "other", "address": "a:1", "expects": {}, **MACHINE})
         assert channel.recv()[0] == "joined"
@@ -939,42 +941,42 @@ class Line:
         pass
 
 
-def test_a_host_that_came_back_is_not_forgotten_with_its_old_connection(meeting: Meeting) -> None:
+def test_a_host_that_came_back_is_not_forgotten_with_its_old_connection(rendezvous: Rendezvous) -> None:
     old, new = (Joined(1, "other", "a:1", Line(), 1, "cpu") for _ in range(2))  # type: ignore[arg-type]
-    meeting._joined[1] = new
-    meeting._forget(old)
-    assert meeting.missing() == [] and old.channel.closed  # type: ignore[attr-defined]
-    meeting._forget(new)
-    assert meeting.missing() == [1]
+    rendezvous._joined[1] = new
+    rendezvous._forget(old)
+    assert rendezvous.missing() == [] and old.channel.closed  # type: ignore[attr-defined]
+    rendezvous._forget(new)
+    assert rendezvous.missing() == [1]
     with pytest.raises(Lost, match="rank 1 on 127.0.0.2 has left"):
-        meeting.process(1, "train", 1)
+        rendezvous.process(1, "train", 1)
 
 
-def test_a_host_that_joins_again_ends_its_first_connection(meeting: Meeting) -> None:
+def test_a_host_that_joins_again_ends_its_first_connection(rendezvous: Rendezvous) -> None:
     first = Joined(1, "other", "a:1", Line(), 1, "cpu")  # type: ignore[arg-type]
-    meeting._joined[1] = first
+    rendezvous._joined[1] = first
     near, far = socket.socketpair(socket.AF_UNIX)
     near.close()
     far.close()
-    with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)) as connection:
+    with socket.create_connection((rendezvous.cluster.chief, rendezvous.cluster.port)) as connection:
         channel = Channel(connection)
         channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}, **MACHINE})
         assert channel.recv()[0] == "joined"
         deadline = time.monotonic() + 5
-        while meeting._joined[1] is first and time.monotonic() < deadline:
+        while rendezvous._joined[1] is first and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert first.channel.closed and meeting._joined[1].address == "a:2"  # type: ignore[attr-defined]
+        assert first.channel.closed and rendezvous._joined[1].address == "a:2"  # type: ignore[attr-defined]
 
 
-def test_a_host_that_joins_while_the_run_ends_is_not_left_connected(meeting: Meeting) -> None:
+def test_a_host_that_joins_while_the_run_ends_is_not_left_connected(rendezvous: Rendezvous) -> None:
     """Or it would wait for the next call of a run that is over."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as host:
         connection, _ = listener.accept()
         channel = Channel(host)
         channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}, **MACHINE})
-        meeting._over.set()
-        meeting._join(connection, "127.0.0.1")
-        assert channel.recv()[0] == "joined" and meeting.missing() == [1]
+        rendezvous._over.set()
+        rendezvous._join(connection, "127.0.0.1")
+        assert channel.recv()[0] == "joined" and rendezvous.missing() == [1]
         with pytest.raises(EOFError):
             channel.recv()
 
@@ -988,11 +990,11 @@ def test_a_host_is_shown_that_the_chief_is_there_and_one_that_cannot_be_is_forgo
         def send(self, *message: Any) -> None:
             raise OSError
 
-    monkeypatch.setattr("tasks.processes.meeting.BEAT", 0.01)
+    monkeypatch.setattr("tasks.processes.rendezvous.BEAT", 0.01)
     cluster = ClusterConfig.model_validate(
         {"hosts": [f"127.0.0.{number}" for number in (1, 2, 3)], "port": int(free_ports()[0])}
     )
-    made = Meeting(cluster, {})
+    made = Rendezvous(cluster, {})
     try:
         made._joined[2] = Joined(2, "other", "a:1", Broken(), 1, "cpu")  # type: ignore[arg-type]
         with socket.create_connection((cluster.chief, cluster.port)) as connection:
@@ -1025,12 +1027,12 @@ def test_a_chief_that_says_nothing_for_long_is_lost_and_one_that_says_anything_i
 def test_slurms_tasks_are_one_for_each_host() -> None:
     variables = {"SLURM_JOB_NODELIST": "gpu[08-10]", "SLURM_PROCID": "2", "SLURM_NTASKS": "3"}
     config: Any = SimpleNamespace(cluster=None)
-    assert places.slurm(variables, config) == (["gpu08", "gpu09", "gpu10"], 2, "Slurm")
+    assert local_process.slurm(variables, config) == (["gpu08", "gpu09", "gpu10"], 2, "Slurm")
     for tasks in ("2", "6"):
         with pytest.raises(Exception, match="a host has one process"):
-            places.slurm({**variables, "SLURM_NTASKS": tasks}, config)
+            local_process.slurm({**variables, "SLURM_NTASKS": tasks}, config)
     of_step = {**variables, "SLURM_STEP_NODELIST": "gpu08", "SLURM_NTASKS": "1"}
-    assert places.slurm(of_step, config) is None, "one task is a training on one host"
+    assert local_process.slurm(of_step, config) is None, "one task is a training on one host"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -13,7 +13,7 @@ from tasks.errors import Refused, Stopped
 from tasks.processes.config import CHIEF, WORKER, ClusterConfig
 from tasks.processes.fork_server import PASSED_ON, environment
 from tasks.processes.gang import Gang
-from tasks.processes.meeting import Meeting
+from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.threads import quota
 from tests.support.stacks import free_ports
 
@@ -72,9 +72,9 @@ def test_a_closed_terminal_is_a_sigterm_to_those_that_work(number: int, sent: in
 
 
 @pytest.fixture
-def meeting() -> Any:
+def rendezvous() -> Any:
     cluster = ClusterConfig.model_validate({"hosts": ["127.0.0.1", "127.0.0.2"], "port": int(free_ports()[0])})
-    made = Meeting(cluster, {"version": "1", "train.steps": 60, "seed": None})
+    made = Rendezvous(cluster, {"version": "1", "train.steps": 60, "seed": None})
     yield made
     made.close(0, None)
 
@@ -93,13 +93,13 @@ def meeting() -> Any:
     ],
 )
 def test_a_host_is_taken_in_where_all_that_decides_the_result_is_the_same(
-    rank: int, expects: dict[str, Any], field: str | None, meeting: Meeting
+    rank: int, expects: dict[str, Any], field: str | None, rendezvous: Rendezvous
 ) -> None:
     if field is None:
-        meeting._check(rank, "other", {"expects": expects})
+        rendezvous._check(rank, "other", {"expects": expects})
         return
     with pytest.raises(Refused) as refused:
-        meeting._check(rank, "other", {"expects": expects})
+        rendezvous._check(rank, "other", {"expects": expects})
     assert refused.value.field == field and "other" in refused.value.saw
 
 

@@ -212,9 +212,9 @@ def test_hosts_must_agree_on_code_strategy_and_settings() -> None:
 
 def test_processes_share_the_threads_of_their_host_and_those_of_other_hosts_do_not() -> None:
     attempt: Any = Attempt.__new__(Attempt)
-    attempt.threads, attempt.meeting = 8, None
+    attempt.threads, attempt.rendezvous = 8, None
     assert [attempt.threads_of_each(count) for count in (1, 2, 3, 20)] == [8, 4, 2, 1]
-    attempt.meeting = object()
+    attempt.rendezvous = object()
     assert attempt.threads_of_each(4) == 8
     for parallel, threads in ((1, 8), (3, 2), (16, 1)):
         assert threads_of_trials(SimpleNamespace(tune=SimpleNamespace(parallel=parallel)), 8) == threads  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_processes_share_the_threads_of_their_host_and_those_of_other_hosts_do_n
 def test_the_layout_says_what_changes_the_last_bits() -> None:
     def layout(strategy: str) -> dict[str, Any]:
         attempt: Any = Attempt.__new__(Attempt)
-        attempt.threads, attempt.meeting = 4, None
+        attempt.threads, attempt.rendezvous = 4, None
         attempt.config = load(DIGITS, [("train.strategy", strategy)])
         made: dict[str, Any] = attempt.layout
         return {name: value for name, value in made.items() if name != "processor"}

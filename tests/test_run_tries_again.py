@@ -24,7 +24,7 @@ from tasks.config.compose import load
 from tasks.environment.process import THRESHOLD
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.temporary import Temporary, remove_left
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Work, Workbench
@@ -97,17 +97,17 @@ def ignore_signals_and_sleep(bench: Workbench) -> None:
 
 
 def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) -> None:
-    limits, crew = Limits("resources.timeout", 2, grace=1, reminders=0.2), Crew(tmp_path, 1)
-    with crew.gang("train") as gang:  # so that the time-out is not that of the first import
+    limits, launcher = Limits("resources.timeout", 2, grace=1, reminders=0.2), ProcessLauncher(tmp_path, 1)
+    with launcher.gang("train") as gang:  # so that the time-out is not that of the first import
         gang.call(Work(environment), None, tmp_path / "journal", limits=Limits(), on_report=print)
-    with pytest.raises(Failed, match="ran past 2 s"), crew.gang("train") as gang:
+    with pytest.raises(Failed, match="ran past 2 s"), launcher.gang("train") as gang:
         gang.call(Work(ignore_signals_and_sleep), None, tmp_path / "journal", limits=limits, on_report=print)
     assert gang.processes[0].process.poll() == -signal.SIGKILL
 
 
 def test_reminders_of_a_signal_do_not_move_the_end_of_the_grace(tmp_path: Path) -> None:
     limits, said, begun = Limits(grace=1, reminders=0.2), list[str](), time.monotonic()
-    with pytest.raises(Stopped), Crew(tmp_path, 1).gang("train") as gang:
+    with pytest.raises(Stopped), ProcessLauncher(tmp_path, 1).gang("train") as gang:
         gang.call(
             Work(ignore_signals_and_sleep),
             None,
@@ -224,7 +224,7 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     answers = []
     for name in ("TF_FIRST", "TF_SECOND"):
         monkeypatch.setenv(name, "1")
-        with Crew(tmp_path, available_threads() + 2).gang("train") as gang:
+        with ProcessLauncher(tmp_path, available_threads() + 2).gang("train") as gang:
             work = Work(variables_and_number)
             answers.append(gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print))
         monkeypatch.delenv(name)
@@ -235,14 +235,14 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
 
 def test_settings_of_keras_that_decide_a_model_are_not_the_users(shell: None, tmp_path: Path) -> None:
     """They stand in a file in the home of the user, and are in no digest: with float16 the weights would be others."""
-    with Crew(tmp_path, available_threads() + 2).gang("train") as gang:
+    with ProcessLauncher(tmp_path, available_threads() + 2).gang("train") as gang:
         work = Work(keras_settings)
         settings = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
     assert settings == ("float32", 1e-7, "channels_last", "tensorflow")
 
 
 def test_a_compute_process_collects_garbage_again_after_the_imports(shell: None, tmp_path: Path) -> None:
-    with Crew(tmp_path, available_threads() + 2).gang("train") as gang:  # not of the shared fork server
+    with ProcessLauncher(tmp_path, available_threads() + 2).gang("train") as gang:  # not of the shared fork server
         work = Work(collection)
         enabled, threshold, frozen = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
     assert enabled and threshold == THRESHOLD and frozen > 100_000
@@ -254,7 +254,7 @@ def test_temporary_files_of_a_compute_process_end_with_it(
 ) -> None:
     """TensorFlow leaves a file there for every function that it converts."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with suppress(Lost), Crew(tmp_path / "logs", available_threads()).gang("train") as gang:
+    with suppress(Lost), ProcessLauncher(tmp_path / "logs", available_threads()).gang("train") as gang:
         [folder] = tmp_path.glob("millrace-train-*")
         work = Work(leave_temporary_file, (end == "killed",))
         left = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
@@ -297,7 +297,7 @@ def test_folders_that_a_killed_run_has_left_are_removed_by_the_next(
 def test_a_compute_process_gets_no_secret_of_ours(shell: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     threads = available_threads() + 2  # not of the shared fork server
-    with Crew(tmp_path, threads).gang("train") as gang:
+    with ProcessLauncher(tmp_path, threads).gang("train") as gang:
         work = Work(environment)
         variables = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=print)
     assert variables["MILLRACE_HOME"] == str(tmp_path) and variables["PATH"] == os.environ["PATH"]

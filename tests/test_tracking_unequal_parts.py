@@ -19,8 +19,8 @@ from mlflow.utils.validation import _validate_param
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.compose import load
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes import gang as crews
-from tasks.processes import places
+from tasks.processes import gang as gang_module
+from tasks.processes import local_process
 from tasks.processes.child import Child
 from tasks.processes.config import CHIEF, SIDECAR, WORKER
 from tasks.processes.gang import Gang
@@ -322,9 +322,9 @@ def test_each_process_of_a_crew_has_its_own_log_and_port(tmp_path: Path, monkeyp
         networks.append(network)
         return SimpleNamespace(rank=rank, close=lambda: made.append(f"close {rank}"), kill=lambda: made.append(rank))
 
-    monkeypatch.setattr(crews, "Process", process)
-    crew = crews.Crew(tmp_path, 3)
-    with crew.gang("train", (CHIEF, WORKER, SIDECAR)):
+    monkeypatch.setattr(gang_module, "Process", process)
+    launcher = gang_module.ProcessLauncher(tmp_path, 3)
+    with launcher.gang("train", (CHIEF, WORKER, SIDECAR)):
         assert [row[:4] for row in made] == [
             ("train", "train.log", 3, 0),
             ("train", "train-1.log", 3, 1),
@@ -334,7 +334,7 @@ def test_each_process_of_a_crew_has_its_own_log_and_port(tmp_path: Path, monkeyp
         assert networks[0].descriptors and networks == [networks[0]] * 3, "one network for all of them"
     assert not networks[0].descriptors, "it ends with them"
     assert made[3:] == ["close 0", "close 1", 2], "what serves is still working"
-    with pytest.raises(ZeroDivisionError), crew.gang("train", (CHIEF, WORKER)):
+    with pytest.raises(ZeroDivisionError), launcher.gang("train", (CHIEF, WORKER)):
         made.clear()
         raise ZeroDivisionError
     assert made == [0, 1]
@@ -352,12 +352,12 @@ def test_processes_that_share_the_network_of_the_machine_are_warned_of(
         networks.append(given[-1])
         return SimpleNamespace(rank=given[3], close=lambda: None, kill=lambda: None)
 
-    monkeypatch.setattr(crews, "PrivateNetwork", refuse)
-    monkeypatch.setattr(crews, "Process", process)
+    monkeypatch.setattr(gang_module, "PrivateNetwork", refuse)
+    monkeypatch.setattr(gang_module, "Process", process)
     said: list[str] = []
-    with crews.Crew(tmp_path, 3).gang("train", (CHIEF, WORKER), said.append):
+    with gang_module.ProcessLauncher(tmp_path, 3).gang("train", (CHIEF, WORKER), said.append):
         assert networks == [None, None]
-    with crews.Crew(tmp_path, 3).gang("train", (CHIEF,), said.append):
+    with gang_module.ProcessLauncher(tmp_path, 3).gang("train", (CHIEF,), said.append):
         pass
     [warning] = said
     assert "whoever reaches this machine over its network" in warning and "Operation not permitted" in warning
@@ -376,14 +376,14 @@ def test_other_hosts_are_waited_for_where_several_work_together_and_not_for_one(
         made.append(("there", rank, stage, threads))
         return SimpleNamespace(rank=rank, close=lambda: None, kill=lambda: None)
 
-    monkeypatch.setattr(crews, "Process", process)
+    monkeypatch.setattr(gang_module, "Process", process)
     cluster = SimpleNamespace(chief="127.0.0.1", port_of=lambda rank: 0)
-    meeting: Any = SimpleNamespace(cluster=cluster, wait=lambda waiting: made.append("waited"), process=elsewhere)
-    crew = crews.Crew(tmp_path, 3, meeting)
-    with crew.gang("convert"):
+    rendezvous: Any = SimpleNamespace(cluster=cluster, wait=lambda waiting: made.append("waited"), process=elsewhere)
+    launcher = gang_module.ProcessLauncher(tmp_path, 3, rendezvous)
+    with launcher.gang("convert"):
         assert made == [("here", 0, 3)]
     made.clear()
-    with crew.gang("train", (CHIEF, WORKER, WORKER)):
+    with launcher.gang("train", (CHIEF, WORKER, WORKER)):
         assert made == ["waited", ("here", 0, 3), ("there", 1, "train", 3), ("there", 2, "train", 3)]
 
 
@@ -391,7 +391,7 @@ def test_other_hosts_are_waited_for_where_several_work_together_and_not_for_one(
 def test_each_job_of_tensorflows_variable_has_a_rank(job: str) -> None:
     jobs = {"ps": ["p:1"], "worker": ["w:1", "w:2"], "master": ["m:1"], "chief": ["c:1"], "evaluator": ["e:1"]}
     text = json.dumps({"cluster": jobs, "task": {"type": job, "index": len(jobs[job]) - 1}})
-    found = places.tf_config({"TF_CONFIG": text}, TrainConfig.model_validate({"steps": 1}))
+    found = local_process.tf_config({"TF_CONFIG": text}, TrainConfig.model_validate({"steps": 1}))
     assert found is not None
     hosts, rank, _ = found
     assert hosts == ["c:1", "m:1", "w:1", "w:2", "p:1"] and hosts[rank] == jobs[job][-1]
@@ -400,9 +400,9 @@ def test_each_job_of_tensorflows_variable_has_a_rank(job: str) -> None:
 def test_the_nodes_of_a_step_come_before_those_of_the_job() -> None:
     variables = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "a[1-4]"}
     config = TrainConfig.model_validate({"steps": 1})
-    found = places.slurm({**variables, "SLURM_STEP_NODELIST": "a[03-04]"}, config)
+    found = local_process.slurm({**variables, "SLURM_STEP_NODELIST": "a[03-04]"}, config)
     assert found == (["a03", "a04"], 1, "Slurm")
-    assert places.expanded("gpu[08-11,2]x,login,n[1]") == [
+    assert local_process.expanded("gpu[08-11,2]x,login,n[1]") == [
         "gpu08x",
         "gpu09x",
         "gpu10x",
@@ -435,8 +435,8 @@ class Shown:
 
 def attempt_of(flags: list[tuple[str, str]], threads: int = 8) -> Any:
     attempt: Any = Attempt.__new__(Attempt)
-    attempt.config, attempt.threads, attempt.meeting = load(DIGITS, flags), threads, None
-    attempt.crew = Shown()
+    attempt.config, attempt.threads, attempt.rendezvous = load(DIGITS, flags), threads, None
+    attempt.launcher = Shown()
     attempt.run = SimpleNamespace(folder=Path("run"), measure=lambda *given: None)
     attempt.signals = SimpleNamespace(working=contextlib.nullcontext, raise_if_stopped=lambda: None, number=0)
     return attempt
@@ -449,8 +449,8 @@ def test_work_has_the_limits_threads_and_layout_of_its_stage() -> None:
     assert attempt.work("train", Work(sees, (1,)), "staging", roles=roles) == "outcome"
     attempt.work("evaluate", Work(sees), None)
     attempt.work("export", Work(sees), None, threads=1)
-    assert attempt.crew.gangs == [("train", roles), ("evaluate", (CHIEF,)), ("export", (CHIEF,))]
-    training, evaluation, export = attempt.crew.calls
+    assert attempt.launcher.gangs == [("train", roles), ("evaluate", (CHIEF,)), ("export", (CHIEF,))]
+    training, evaluation, export = attempt.launcher.calls
     assert training[:3] == (Work(sees, (1,)), "staging", Path("run/metrics.jsonl"))
     limits = [call[3]["limits"] for call in (training, evaluation)]
     assert [(each.field, each.seconds, each.grace) for each in limits] == [
@@ -473,7 +473,7 @@ def test_the_layout_names_threads_and_processor_of_each_host_where_they_differ()
             f"{processor()}, {processor()}, other",
         ),
     ):
-        attempt.meeting = SimpleNamespace(machines=lambda others=others: others)
+        attempt.rendezvous = SimpleNamespace(machines=lambda others=others: others)
         assert attempt.layout == {**alone, "threads": threads, "processor": machine}
 
 
@@ -504,7 +504,7 @@ def test_lost_work_begins_again_as_long_as_it_gets_on(
     steps: tuple[int, ...], restarts: int | None, pauses: list[float], ends: str
 ) -> None:
     attempt, waited = attempt_of([]), list[float]()
-    attempt.crew, attempt._pause = Scripted(*steps), waited.append
+    attempt.launcher, attempt._pause = Scripted(*steps), waited.append
     if ends == "outcome":
         assert attempt.work("train", Work(sees), None, restarts=restarts) == "outcome"
     else:
@@ -515,11 +515,11 @@ def test_lost_work_begins_again_as_long_as_it_gets_on(
 
 def test_a_signal_during_the_pause_before_a_restart_ends_the_work() -> None:
     attempt = attempt_of([])
-    attempt.crew, attempt.signals = Scripted(1, 2, 3), Signals()
+    attempt.launcher, attempt.signals = Scripted(1, 2, 3), Signals()
     attempt._pause = lambda seconds: setattr(attempt.signals, "number", 15)
     with pytest.raises(Stopped):
         attempt.work("train", Work(sees), None, restarts=5)
-    assert len(attempt.crew.calls) == 1
+    assert len(attempt.launcher.calls) == 1
 
 
 def test_processes_at_work_are_asked_to_stop_and_what_they_report_goes_where_it_belongs(
@@ -538,7 +538,7 @@ def test_processes_at_work_are_asked_to_stop_and_what_they_report_goes_where_it_
             attempt.signals._handle(15, None)  # is left to the processes, which may save
             stops.append(stop())
 
-    attempt.crew = Reporting()
+    attempt.launcher = Reporting()
     with caplog.at_level(logging.INFO, "tasks.processes.gang"):
         attempt.work("train", Work(sees), None, on_progress=lambda *given: progress.append(given))
     assert progress == [(3, 7, "steps", {})] and measured == [("train/rate", 5.0)] and stops == [0, 15]

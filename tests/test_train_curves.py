@@ -15,7 +15,7 @@ import pytest
 from tasks.artifacts import Snapshot
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
-from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, Log, Progress
+from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, LogCurves, Progress
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Compute
 from tasks.training.feeding import names_of
@@ -50,7 +50,7 @@ def metered(*calls: StepSums, **options: Any) -> Meter:
 def point(meter: Meter, step: int = 4) -> dict[str, float]:
     """The point of the curves at a step."""
     journal = Pages()
-    Log(2, journal, Speed(3), Goodput(lambda *_: None))(step, meter, ENGINE)
+    LogCurves(2, journal, Speed(3), Goodput(lambda *_: None))(step, meter, ENGINE)
     return journal.points[0][1] if journal.points else {}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.config import CHIEF, SIDECAR, WORKER, Role
-from tasks.processes.gang import Crew, HeldPort, Limits
+from tasks.processes.gang import HeldPort, Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
@@ -75,10 +75,10 @@ def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
             process.kill()
             killed.append(True)
 
-    crew = Crew(tmp_path / "logs", 1)
-    with pytest.raises(Lost), crew.gang("train") as gang:
+    launcher = ProcessLauncher(tmp_path / "logs", 1)
+    with pytest.raises(Lost), launcher.gang("train") as gang:
         gang.call(Work(fit_line, (0.2, 1)), bench.staging, tmp_path / "journal", limits=Limits(), on_report=on_report)
-    with crew.gang("train") as gang:
+    with launcher.gang("train") as gang:
         gang.call(Work(fit_line), bench.staging, tmp_path / "journal", limits=Limits(), on_report=on_report)
     assert killed and files(bench) == unbroken
 
@@ -97,7 +97,7 @@ def test_its_ledger_is_proven_by_the_order_alone(bench: Workbench, tmp_path: Pat
 def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Workbench, tmp_path: Path) -> None:
     """It comes in the second step, which is longer than the two seconds that a call may last."""
     log = tmp_path / "logs/train.log"
-    with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
+    with pytest.raises(Stopped) as stopped, ProcessLauncher(tmp_path / "logs", 1).gang("train") as gang:
         gang.call(
             Work(fit_line, (2.2,)),
             bench.staging,
@@ -114,7 +114,7 @@ def test_a_frozen_process_of_a_gang_is_named(bench: Workbench, tmp_path: Path) -
     limits, journal = Limits(silence=4), tmp_path / "journal"
     with (
         pytest.raises(Lost, match="rank 1 on .* has not answered for 4 s"),
-        Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
+        ProcessLauncher(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
         gang.call(Work(freeze, (1,)), bench.staging, journal, limits=limits, on_report=print)
 
@@ -226,7 +226,7 @@ def test_another_layout_is_recorded_span_by_span_and_said(
 
 def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
     roles = (CHIEF, WORKER, WORKER)
-    with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
+    with ProcessLauncher(tmp_path / "logs", 1).gang("train", roles) as gang:
         made = gang.call(Work(who), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
     assert made == (0, "chief", ("chief", "worker", "worker"), True)
     assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
@@ -235,7 +235,7 @@ def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbenc
 def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> None:
     with (
         pytest.raises(Lost, match="killed by signal 9"),
-        Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
+        ProcessLauncher(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
         gang.call(Work(fall, (1,)), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
@@ -246,7 +246,7 @@ def test_a_process_that_dies_again_and_again_is_not_replaced_for_ever(bench: Wor
     roles = (CHIEF, Role("worker", serves=True, replaced=True))
     with (
         pytest.raises(Lost, match="rank 1 on .* was killed by signal 9"),
-        Crew(tmp_path, 1).gang("train", roles) as gang,
+        ProcessLauncher(tmp_path, 1).gang("train", roles) as gang,
     ):
         journal = tmp_path / "journal"
         gang.call(Work(fall, (1,)), bench.staging, journal, limits=Limits(), on_report=print, say=said.append)
@@ -263,7 +263,10 @@ def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[s
 
 
 def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tmp_path: Path) -> None:
-    with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang:
+    with (
+        pytest.raises(Lost, match="no answer"),
+        ProcessLauncher(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
+    ):
         gang.call(Work(lose), bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
 
 
@@ -274,13 +277,13 @@ def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_fi
     work = Work(report_before_it_is_seen)
     with (
         pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"),
-        Crew(tmp_path, 1).gang("train", roles) as gang,
+        ProcessLauncher(tmp_path, 1).gang("train", roles) as gang,
     ):
         gang.call(work, bench.staging, tmp_path / "journal", limits=Limits(), on_report=print)
 
 
 def test_a_result_counts_although_one_that_serves_saw_the_chief_end(bench: Workbench, tmp_path: Path) -> None:
-    with Crew(tmp_path / "logs", 1).gang("train", (CHIEF, SIDECAR)) as gang:
+    with ProcessLauncher(tmp_path / "logs", 1).gang("train", (CHIEF, SIDECAR)) as gang:
         work, journal = Work(end_before_it_is_seen), tmp_path / "journal"
         assert gang.call(work, bench.staging, journal, limits=Limits(), on_report=print) == 7
 

@@ -19,7 +19,7 @@ from tasks.models import keras_file
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.layers.attention import chosen
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow.losses import weighted_sum
 from tasks.training.fit import fit
@@ -184,7 +184,7 @@ def test_two_devices_balance_as_one(texts: Snapshot, benches: Callable[[str], Wo
     config = PLAIN.model_copy(update={"optimizer": Sgd(), "learning_rate": 0.1})
     one, two = benches("one"), benches("two")
     fit(one, texts, model, config, seed=5)
-    with Crew(tmp_path, 2).gang("train") as gang:
+    with ProcessLauncher(tmp_path, 2).gang("train") as gang:
         arguments = (texts, model, config.model_copy(update={"strategy": Mirrored(devices=2)}), 5)
         limits = Limits("resources.timeout", 120)
         journal, nothing = tmp_path / "two.jsonl", lambda *_: None
@@ -261,7 +261,7 @@ def test_losses_that_a_strategy_does_not_compute_are_refused(
     model = ImportedModel(target="nets:pulled", folder=str(tmp_path))
     config = PLAIN.model_copy(update={"strategy": Pipeline(devices=2, micro_batches=2)})
     with (
-        Crew(tmp_path / "logs", 2).gang("train") as gang,
+        ProcessLauncher(tmp_path / "logs", 2).gang("train") as gang,
         pytest.raises(Failed, match="no loss but that of the outputs"),
     ):
         limits, nothing = Limits("resources.timeout", 120), lambda *_: None

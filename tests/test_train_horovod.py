@@ -21,7 +21,7 @@ import tensorflow as tf
 from tasks.artifacts import Snapshot
 from tasks.errors import Lost, Stopped
 from tasks.processes.config import CHIEF, WORKER
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import slots
@@ -140,7 +140,7 @@ def test_two_processes_equal_one_device(
     two(**options, strategy=Horovod())
     assert distance(one, two.bench) < 3e-7
     assert files(one)["state/ledger.jsonl"] == files(two.bench)["state/ledger.jsonl"]
-    assert "uncaught exception" not in (two.crew.logs / "train-1.log").read_text()
+    assert "uncaught exception" not in (two.launcher.logs / "train-1.log").read_text()
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_its_arithmetic_passes_the_test(precision: str, built: None, tmp_path: P
 
 def call(work: Callable, folder: Path, *arguments: Any) -> Any:
     """Call a function of this module in two processes."""
-    with Crew(folder, 1).gang("call", (CHIEF, WORKER)) as gang:
+    with ProcessLauncher(folder, 1).gang("call", (CHIEF, WORKER)) as gang:
         asked = Work(work, arguments)
         return gang.call(asked, None, folder / "journal", limits=Limits(), on_report=lambda *report: None)
 

@@ -21,10 +21,10 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config.compose import validate
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.processes.config import ClusterConfig, Place, expanded, find_place
-from tasks.processes.gang import Crew, Limits
-from tasks.processes.meeting import Meeting
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.member import End, Member
-from tasks.processes.wire import error_from_json, error_to_json, from_json, request_from_json, to_json
+from tasks.processes.messages import error_from_json, error_to_json, from_json, request_from_json, to_json
+from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import hosts
 from tasks.runs.home import Home
@@ -178,11 +178,11 @@ def test_a_snapshot_is_found_in_the_own_store_or_at_the_path_of_the_chief(tmp_pa
 
 
 class Hosts:
-    """A meeting on this host."""
+    """A rendezvous on this host."""
 
     def __init__(self, expects: dict[str, Any], wait: int = 60) -> None:
         self.cluster = ClusterConfig(hosts=("127.0.0.1", "127.0.0.2"), port=free_port(), wait=wait)
-        self.meeting = Meeting(self.cluster, expects)
+        self.rendezvous = Rendezvous(self.cluster, expects)
 
     def member(self, folder: Path, expects: dict[str, Any], stop: Callable[[], int] = lambda: 0) -> Member:
         return Member(
@@ -197,10 +197,10 @@ def test_a_host_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
             pair.member(tmp_path, {"train.steps": 20, "keras": "3.15.1"}).serve()
         said: list[str] = []
         with pytest.raises(Failed, match=r"rank 1 on 127\.0\.0\.2 \(train\.steps: 20 on .*\) has not joined"):
-            pair.meeting.wait(said.append)
+            pair.rendezvous.wait(said.append)
         assert "(train.steps: 20 on" in said[0]
     finally:
-        pair.meeting.close(0, None)
+        pair.rendezvous.close(0, None)
 
 
 def test_whoever_does_not_speak_the_protocol_is_left_out_and_nothing_is_executed(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_whoever_does_not_speak_the_protocol_is_left_out_and_nothing_is_executed
                 stranger.sendall(content)
                 stranger.shutdown(socket.SHUT_WR)
                 assert stranger.recv(100) == b""
-        assert pair.meeting.missing() == [1]
+        assert pair.rendezvous.missing() == [1]
     finally:
-        pair.meeting.close(0, None)
+        pair.rendezvous.close(0, None)
 
 
 def test_a_host_that_does_not_come_is_named() -> None:
@@ -223,10 +223,10 @@ def test_a_host_that_does_not_come_is_named() -> None:
     said: set[str] = set()
     try:
         with pytest.raises(Failed, match=r"rank 1 on 127\.0\.0\.2 has not joined; all hosts must join within 1 s"):
-            pair.meeting.wait(said.add)
+            pair.rendezvous.wait(said.add)
         assert said == {f"waiting for rank 1 on 127.0.0.2 to join at 127.0.0.1:{pair.cluster.port}"}
     finally:
-        pair.meeting.close(0, None)
+        pair.rendezvous.close(0, None)
 
 
 def test_a_host_leaves_with_the_run_and_by_a_signal(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_a_host_leaves_with_the_run_and_by_a_signal(tmp_path: Path) -> None:
     ends: list[End] = []
     thread = threading.Thread(target=lambda: ends.append(pair.member(tmp_path, {}).serve()))
     thread.start()
-    pair.meeting.wait(lambda line: None)
-    pair.meeting.close(3, None)
+    pair.rendezvous.wait(lambda line: None)
+    pair.rendezvous.close(3, None)
     thread.join(10)
     assert ends == [End(3, None)]
 
@@ -255,7 +255,7 @@ def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path) -> None:
     begun = time.monotonic()
     stop = lambda: signal.SIGTERM if time.monotonic() - begun > 4 else 0  # noqa: E731
     limits = Limits(grace=10, reminders=1)
-    with Crew(tmp_path, 1).gang("test", MultiWorker().roles) as gang, pytest.raises(Stopped):
+    with ProcessLauncher(tmp_path, 1).gang("test", MultiWorker().roles) as gang, pytest.raises(Stopped):
         work = Work(deaf)
         gang.call(work, None, tmp_path / "journal", limits=limits, on_report=lambda *_: None, stop=stop)
     assert time.monotonic() - begun < 12, "stopped by the end of its grace"

@@ -20,7 +20,7 @@ from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import keras_file
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.user_models import ImportedModel
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training import initial, starting
@@ -406,7 +406,7 @@ def test_two_devices_adapt_as_one(
     options["layer_rates"] = {"logits": 0.5}
     one, two = benches("one"), benches("two")
     fit(one, tiny, model, CONFIG.model_copy(update=options), seed=5)
-    with Crew(tmp_path, 2).gang("train") as gang:
+    with ProcessLauncher(tmp_path, 2).gang("train") as gang:
         arguments = (tiny, model, CONFIG.model_copy(update={**options, "strategy": strategy}), 5)
         limits = Limits("resources.timeout", 120)
         journal, nothing = tmp_path / "two.jsonl", lambda *_: None

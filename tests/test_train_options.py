@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Snapshot
 from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
-from tasks.training.actions import Log, Progress
+from tasks.training.actions import LogCurves, Progress
 from tasks.training.fit import fit
 from tasks.training.meter import Meter, StepSums
 from tasks.training.optimizers import Adam, Sgd
@@ -199,7 +199,7 @@ def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
     progress.end()
     assert reports[0] == {"now": "building the model, compiling its first step"}
     assert [*reports[1]] == ["loss"], "after the call that compiles"
-    log = Log(10, journal, Speed(8), Goodput(measured.__setitem__))
+    log = LogCurves(10, journal, Speed(8), Goodput(measured.__setitem__))
     log(30, meter, SimpleNamespace(memory=lambda: 0))  # type: ignore[arg-type]
     (_, point), *_ = journal.points
     assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)

@@ -148,7 +148,7 @@ def test_lost_and_frozen_workers_are_replaced_and_no_step_is_lost(training: Call
         f"rank 1 on {trained.host} was killed by signal 9; {goes_on}",
         f"rank 2 on {trained.host} has not answered for 5 s; {goes_on}",
     ]
-    *_, point = (one for one in read(trained.crew.logs / "journal.jsonl") if "train/loss" in one.metrics)
+    *_, point = (one for one in read(trained.launcher.logs / "journal.jsonl") if "train/loss" in one.metrics)
     last = point.metrics
     assert point.step == 300 and 0 <= last["train/staleness"] <= last["train/staleness_max"] < 50
     assert last["train/repeated_updates"] in (0, 1, 2), "the steps that the workers were computing"

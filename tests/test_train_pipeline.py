@@ -16,7 +16,7 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.stages import balanced, cut, separators
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt
 from tasks.store.journal import read
@@ -92,7 +92,7 @@ def test_it_continues_what_one_device_began_and_the_reverse(
 
 def in_process(folder: Path, function: Callable[..., Any], *arguments: Any, threads: int = 1) -> Any:
     """Call a function of this module in a compute process."""
-    with Crew(folder, threads).gang("test") as gang:
+    with ProcessLauncher(folder, threads).gang("test") as gang:
         work = Work(function, arguments)
         return gang.call(work, None, folder / "journal", limits=Limits(), on_report=lambda *_: None)
 
@@ -284,7 +284,7 @@ def test_stages_of_different_micro_batches_do_not_wait_for_each_other(tmp_path: 
 
 def test_devices_and_micro_batches_are_in_the_layout() -> None:
     config = SimpleNamespace(train=SimpleNamespace(strategy=Pipeline(devices=3, micro_batches=5)))
-    layout = Attempt.layout.fget(SimpleNamespace(config=config, threads=2, meeting=None))  # type: ignore[attr-defined]
+    layout = Attempt.layout.fget(SimpleNamespace(config=config, threads=2, rendezvous=None))  # type: ignore[attr-defined]
     assert layout.pop("processor")
     assert layout == {"threads": 2, "strategy": "pipeline", "devices": 3, "micro_batches": 5}
 

@@ -24,7 +24,7 @@ from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
 from tasks.models.architectures.convnet import ConvnetModel
 from tasks.models.architectures.user_models import ImportedModel
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
@@ -276,7 +276,7 @@ def test_two_workers_train_under_a_name_as_one(
     one, two, path = benches("one"), benches("two"), tmp_path / "metrics.jsonl"
     fit(one, tiny, model, config, 5)
     config = config.model_copy(update={"strategy": MultiWorker(workers=2)})
-    with Crew(tmp_path, 1).gang("train", config.roles) as gang:
+    with ProcessLauncher(tmp_path, 1).gang("train", config.roles) as gang:
         limits, nothing = Limits("resources.timeout", 120), lambda *_: None
         work = Work(fit, (tiny, model, config, 5, None, None, None, None, "seed_1"))
         gang.call(work, two.staging, path, limits=limits, on_report=nothing)

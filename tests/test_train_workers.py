@@ -18,7 +18,7 @@ from tasks.config.compose import validate
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.processes.config import CHIEF, WORKER, Role
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.showing import Presence
 from tasks.store.journal import read
@@ -164,7 +164,7 @@ def test_validation_has_the_same_numbers_at_any_number_of_processes(tiny: Snapsh
     scores = []
     for strategy in (OneDevice(), MultiWorker(workers=3)):
         roles = strategy.roles
-        with Crew(tmp_path, 1).gang("score", roles) as gang:
+        with ProcessLauncher(tmp_path, 1).gang("score", roles) as gang:
             work = Work(score, (tiny, strategy))
             found = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=lambda *_: None)
         scores.append(found)
@@ -187,7 +187,7 @@ def test_a_sidecar_gives_the_same_scores_and_the_same_best_weights(
     beside(MODEL, **options, evaluate="sidecar")
     assert files(beside.bench) == files(inline.bench)
     scores = [
-        sorted((p.step, p.metrics) for p in read(one.crew.logs / "journal.jsonl") if "validation/loss" in p.metrics)
+        sorted((p.step, p.metrics) for p in read(one.launcher.logs / "journal.jsonl") if "validation/loss" in p.metrics)
         for one in (inline, beside)
     ]
     assert scores[0] == scores[1] and len(scores[0]) == 20

@@ -115,14 +115,14 @@ def _compare(reply: Reply) -> None:
 
 def _trained(home: Home, precision: Precision) -> Trained:
     """Train the small network once, in a process of its own."""
-    from tasks.processes.gang import Crew
+    from tasks.processes.gang import ProcessLauncher
     from tasks.processes.threads import available_threads
     from tasks.processes.workbench import Limits, work
     from tasks.training import ceilings
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with Crew(logs, available_threads()).gang("doctor") as gang:
+        with ProcessLauncher(logs, available_threads()).gang("doctor") as gang:
             return gang.call(
                 work(ceilings.train, precision),
                 None,
@@ -147,14 +147,14 @@ def _measured(
     home: Home, config: Config, records: Records, snapshot: Snapshot
 ) -> tuple[list[Ceiling], Ceiling, Ceiling]:
     """Measure in a compute process; return all ceilings, and the smallest of the training and of the conversion."""
-    from tasks.processes.gang import Crew
+    from tasks.processes.gang import ProcessLauncher
     from tasks.processes.threads import threads_of
     from tasks.processes.workbench import Limits, work
     from tasks.training.ceilings import measure, slowest
 
     with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with Crew(logs, threads_of(config.resources)).gang("doctor") as gang:
+        with ProcessLauncher(logs, threads_of(config.resources)).gang("doctor") as gang:
             ceilings = gang.call(
                 work(
                     measure,

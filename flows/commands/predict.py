@@ -87,12 +87,12 @@ def folder_of(home: Home, export: str) -> Path:
 def _predict(home: Home, folder: Path, inputs: list[str], output: Path | None) -> list[dict[str, Any]]:
     """Predict in a compute process, whose log is in a temporary folder where the home cannot be written."""
     from tasks.exporting import work as exporting
-    from tasks.processes.gang import Crew
+    from tasks.processes.gang import ProcessLauncher
     from tasks.processes.workbench import Limits, work
 
     with TemporaryDirectory(prefix="millrace-predict-") as temporary:
         logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with Crew(logs, threads=1).gang("predict") as gang:
+        with ProcessLauncher(logs, threads=1).gang("predict") as gang:
             return gang.call(
                 work(exporting.predict, folder, inputs, output),
                 None,

@@ -1,1 +1,1 @@
-"""The processes that compute: their crew, the fork server, what work is given."""
+"""The processes that compute: what starts them, the fork server, what work is given."""

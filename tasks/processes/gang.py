@@ -14,9 +14,9 @@ from typing import Any
 
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.config import CHIEF, Role
-from tasks.processes.meeting import Meeting
-from tasks.processes.places import Process
+from tasks.processes.local_process import Process
 from tasks.processes.private_network import PrivateNetwork
+from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.workbench import BEAT, ComputeProcess, Limits, Request, Result, Work, secrets_of
 from tasks.store.staging import Staging
 
@@ -104,7 +104,7 @@ class Gang:
             on_report: receives progress, measurements and log lines.
             stop: returns the number of the signal after which to stop, or 0.
             say: called with lines for the user: a process is replaced; the current step is awaited after a signal.
-            threads: threads of TensorFlow; None for those of the crew.
+            threads: threads of TensorFlow; None for those of the run.
             layout: recorded by the work.
 
         Raises:
@@ -305,12 +305,12 @@ def _late(work: str, limits: Limits) -> Failed:
     )
 
 
-class Crew:
+class ProcessLauncher:
     """Starts the compute processes of a run, new ones for every call."""
 
-    def __init__(self, logs: Path, threads: int, meeting: Meeting | None = None) -> None:
-        """Create it; with a meeting, the processes of ranks above 0 are on the hosts that have joined it."""
-        self.logs, self.threads, self.meeting = logs, threads, meeting
+    def __init__(self, logs: Path, threads: int, rendezvous: Rendezvous | None = None) -> None:
+        """Create it; with a rendezvous, the processes of ranks above 0 are on the hosts that have joined it."""
+        self.logs, self.threads, self.rendezvous = logs, threads, rendezvous
 
     @contextlib.contextmanager
     def gang(
@@ -322,23 +322,23 @@ class Crew:
         processes on one host have a network of their own; where that cannot be, `waiting` is called with a warning.
         """
         with contextlib.ExitStack() as held_open:
-            hosts = self.meeting.cluster if self.meeting is not None and len(roles) > 1 else None
+            hosts = self.rendezvous.cluster if self.rendezvous is not None and len(roles) > 1 else None
             if hosts is None:
                 held = [HeldPort() for _ in roles]
                 network = _network(waiting) if len(roles) > 1 else None
                 if network is not None:
                     held_open.enter_context(network)
             else:
-                assert self.meeting is not None
-                self.meeting.wait(waiting)
+                assert self.rendezvous is not None
+                self.rendezvous.wait(waiting)
                 held, network = [HeldPort(hosts.chief, hosts.port_of(0))], None
             for port in held:
                 held_open.callback(port.close)
 
             def start(rank: int) -> ComputeProcess:
                 if rank and hosts is not None:
-                    assert self.meeting is not None
-                    return self.meeting.process(rank, stage, self.threads)
+                    assert self.rendezvous is not None
+                    return self.rendezvous.process(rank, stage, self.threads)
                 name = f"{stage}-{rank}" if rank else stage
                 return Process(stage, self.logs / f"{name}.log", self.threads, rank, held[rank].address, network)
 

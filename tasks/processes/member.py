@@ -16,9 +16,9 @@ from typing import Any
 from tasks.errors import Failed, Stopped
 from tasks.processes.config import ClusterConfig
 from tasks.processes.gang import HeldPort
-from tasks.processes.places import Process
+from tasks.processes.local_process import Process
+from tasks.processes.messages import Channel, Find, Table, error_from_json, error_to_json, request_from_json
 from tasks.processes.threads import processor
-from tasks.processes.wire import Channel, Find, Table, error_from_json, error_to_json, request_from_json
 from tasks.processes.workbench import BEAT
 
 SILENT_SECONDS = 60.0
@@ -73,7 +73,7 @@ class Member:
             self.say(f"{self.cluster.chief} is lost; waiting for it")
 
     def _connect(self) -> Channel:
-        """Join the meeting; wait for it up to `train.cluster.wait` seconds."""
+        """Join the rendezvous; wait for it up to `train.cluster.wait` seconds."""
         until, said = time.monotonic() + self.cluster.wait, False
         where = f"{self.cluster.chief}:{self.cluster.port}"
         while True:

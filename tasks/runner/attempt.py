@@ -16,12 +16,12 @@ from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.processes.config import CHIEF, Role
 from tasks.processes.fork_server import fork_server
-from tasks.processes.gang import Crew
-from tasks.processes.meeting import Meeting
+from tasks.processes.gang import ProcessLauncher
+from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.temporary import remove_left
 from tasks.processes.threads import processor, threads_of
 from tasks.processes.workbench import Limits, Result, Work
-from tasks.runner.hosts import meeting_of
+from tasks.runner.hosts import rendezvous_of
 from tasks.runner.showing import Presence, Shown, in_terminal
 from tasks.runner.signals import Restarts, Signals
 from tasks.runs.audit import Decision
@@ -52,7 +52,7 @@ class Attempt:
         decision_on: Callable[[str], Decision | None],
         signals: Signals,
         threads: int,
-        meeting: Meeting | None,
+        rendezvous: Rendezvous | None,
     ) -> None:
         self.run = run
         self.signals = signals
@@ -60,8 +60,8 @@ class Attempt:
         """Returns a person's decision on whether an export, by its digest, may be champion; None if there is none."""
         self.store: Store = run.store
         self.config = run.config
-        self.threads, self.meeting = threads, meeting
-        self.crew = Crew(run.folder / "logs", self.threads, self.meeting)
+        self.threads, self.rendezvous = threads, rendezvous
+        self.launcher = ProcessLauncher(run.folder / "logs", self.threads, self.rendezvous)
         self.shipper = Shipper(run)
         self.outcome = "completed"
         """The status with which the run ends, unless an error or a signal ends it."""
@@ -138,7 +138,7 @@ class Attempt:
             terminal.say(f"  … {stage:<9} {line}", style="yellow")
 
         def once() -> Result:
-            with self.crew.gang(stage, roles, self._waiting(stage)) as gang:
+            with self.launcher.gang(stage, roles, self._waiting(stage)) as gang:
                 return gang.call(
                     work,
                     staging,
@@ -195,7 +195,7 @@ class Attempt:
         if strategy.processes == 1:
             return {"threads": self.threads, **layout}
         layout = {"threads": self.threads_of_each(strategy.processes), **layout, "workers": strategy.processes}
-        others = [] if self.meeting is None else self.meeting.machines()
+        others = [] if self.rendezvous is None else self.rendezvous.machines()
         for name, values in zip(("threads", "processor"), zip(*others, strict=True), strict=False):
             if set(values) != {layout[name]}:
                 layout[name] = ", ".join(map(str, (layout[name], *values)))
@@ -203,7 +203,7 @@ class Attempt:
 
     def threads_of_each(self, processes: int) -> int:
         """Return the threads of each of several processes, which share those of a host, or have one each."""
-        return self.threads if self.meeting is not None else max(1, self.threads // processes)
+        return self.threads if self.rendezvous is not None else max(1, self.threads // processes)
 
     def produced_by(self) -> dict[str, Any]:
         """Return `produced_by` for a manifest written now."""
@@ -260,7 +260,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
         attempt = None
         try:
             request.run = run
-            attempt = Attempt(run, request.decision_on, signals, threads_of(config.resources), meeting_of(config))
+            attempt = Attempt(run, request.decision_on, signals, threads_of(config.resources), rendezvous_of(config))
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
@@ -280,8 +280,8 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
             raise
         finally:
             signals.release()
-            if attempt is not None and attempt.meeting is not None:
-                attempt.meeting.close(run.record["exit_code"] or 0, run.record["error"])
+            if attempt is not None and attempt.rendezvous is not None:
+                attempt.rendezvous.close(run.record["exit_code"] or 0, run.record["error"])
             if attempt is not None:
                 with terminal.waiting("writing the run's page, sending the rest to MLflow"):
                     _publish_page(attempt)

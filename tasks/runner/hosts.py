@@ -13,10 +13,10 @@ from tasks.config.base import Section, identity, subclasses
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
 from tasks.processes.config import Place
-from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
+from tasks.processes.messages import Table
+from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.threads import threads_of
-from tasks.processes.wire import Table
 from tasks.runner.identities import installed
 from tasks.runs.home import Home
 from tasks.store import store
@@ -27,10 +27,10 @@ from tasks.training.fit import fit
 from tasks.training.starting import loss_files
 
 
-def meeting_of(config: Config) -> Meeting | None:
-    """Return the meeting of the hosts of a config, which listens already; None without `train.cluster`."""
+def rendezvous_of(config: Config) -> Rendezvous | None:
+    """Return the rendezvous of the hosts of a config, which listens already; None without `train.cluster`."""
     cluster = config.train.cluster
-    return None if cluster is None else Meeting(cluster, expectations(config))
+    return None if cluster is None else Rendezvous(cluster, expectations(config))
 
 
 def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say: Callable[[str], None]) -> End:

@@ -53,7 +53,7 @@ class TrialAttempt(Attempt):
     ) -> None:
         """Create it; it also stops when `ending` is set. `progress` receives what `terminal.Stage.progress` does."""
         threads = threads_of_trials(parent.config, parent.threads)
-        super().__init__(run, parent.decision_on, parent.signals, threads, parent.meeting)
+        super().__init__(run, parent.decision_on, parent.signals, threads, parent.rendezvous)
         self.began = time.monotonic()
         self.judge, self._ending, self._progress = judge, ending, progress
 

@@ -54,7 +54,7 @@ class Guard:
 
 
 @dataclass
-class Log:
+class LogCurves:
     """Appends a point of the training curves to the journal: means since the previous one."""
 
     every: int

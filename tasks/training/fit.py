@@ -16,7 +16,7 @@ from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
 from tasks.processes.config import SIDECAR
 from tasks.training import sidecar as beside
-from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
+from tasks.training.actions import Evaluate, Guard, LogCurves, Progress, Save
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.config import TrainConfig
@@ -125,7 +125,7 @@ def fit(
         progress,
         goodput,
         ranks,
-        Log(config.log_every, journal, speed, goodput),
+        LogCurves(config.log_every, journal, speed, goodput),
         *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
         *([] if board is None else board.actions),
         *([] if samples is None else [samples]),

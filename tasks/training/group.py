@@ -26,7 +26,7 @@ class Cluster:
         return len(self.addresses)
 
 
-class Group(Protocol):
+class ProcessGroup(Protocol):
     """Exchanges integers and bytes. Every process must make the same calls in the same order."""
 
     cluster: Cluster
@@ -80,7 +80,7 @@ class Agreed:
     """Seconds of the call, by rank."""
 
 
-def agree(group: Group, fed: NDArray[np.int64], seconds: Seconds) -> Agreed:
+def agree(group: ProcessGroup, fed: NDArray[np.int64], seconds: Seconds) -> Agreed:
     """Exchange the rows that each process was fed and its seconds, which are rounded to microseconds."""
     size, rank = group.cluster.size, group.cluster.rank
     times = np.zeros((size, len(seconds)), np.int64)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tasks.models.architectures.mlp import MlpModel
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.config import TrainConfig
 from tasks.training.optimizers import Sgd
@@ -115,7 +115,7 @@ def measured(
     folder: Path, function: Callable[..., float], threads: int, strategy: Any, accumulate: int, micro_batches: int
 ) -> float:
     """Return seconds of a step in a process with so many threads."""
-    with Crew(folder / "logs", threads).gang("bench") as gang:
+    with ProcessLauncher(folder / "logs", threads).gang("bench") as gang:
         arguments = (folder, strategy, accumulate, micro_batches)
         found: float = gang.call(
             Work(function, arguments), None, folder / "journal", limits=Limits(), on_report=lambda *report: None

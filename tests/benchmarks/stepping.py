@@ -25,7 +25,7 @@ from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
-from tasks.training.actions import Guard, Log, Progress
+from tasks.training.actions import Guard, LogCurves, Progress
 from tasks.training.config import TrainConfig
 from tasks.training.engines import create
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
@@ -115,7 +115,11 @@ def measure(name: str) -> TensorFlowEngine:
         speed = Speed(batch)  # counts FLOPs and measures the peak once in a training: here in the first that is long
 
         def ours() -> None:
-            actions = [Guard(str), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), speed, Goodput(nothing))]
+            actions = [
+                Guard(str),
+                Progress(plan, nothing, nothing),
+                LogCurves(CALL, NoJournal(), speed, Goodput(nothing)),
+            ]
             train(engine, plan, NoCheckpoints(), Meter(), actions)
 
         bare_model = model_config.build(features, 1)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Work
 from tests.support.homes import DIGITS, MILLRACE, ROOT, surroundings
@@ -44,10 +44,10 @@ def timed(command: list[str], home: Path, where: Path = ROOT) -> tuple[float, fl
 
 def answers(logs: Path) -> list[float]:
     """Return the seconds until a compute process, forked after the imports, has answered its first call."""
-    crew, seconds = Crew(logs, available_threads()), []
+    launcher, seconds = ProcessLauncher(logs, available_threads()), []
     for _ in range(ROUNDS + 1):
         started = time.perf_counter()
-        with crew.gang("train") as gang:
+        with launcher.gang("train") as gang:
             gang.call(Work(repr), None, logs / "journal", limits=Limits(), on_report=print)
             seconds.append(time.perf_counter() - started)
     return seconds[1:]  # the first waits for the imports

@@ -17,7 +17,7 @@ import numpy as np
 
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.config import CHIEF, WORKER
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.config import TrainConfig
 from tasks.training.optimizers import Adam
@@ -131,7 +131,7 @@ class Clock:
 
         def run() -> None:
             roles = (CHIEF, *[WORKER] * (processes - 1))
-            with Crew(self.folder / "logs", 1).gang("bench", roles) as gang:
+            with ProcessLauncher(self.folder / "logs", 1).gang("bench", roles) as gang:
                 journal = self.folder / "journal"
                 work = Work(function, arguments)
                 self.total += gang.call(work, None, journal, limits=Limits(), on_report=lambda *_: None)

@@ -16,7 +16,7 @@ from tasks.artifacts import Outcome
 from tasks.errors import Lost, Stopped
 from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
-from tasks.training.actions import Guard, Log, Progress, Save
+from tasks.training.actions import Guard, LogCurves, Progress, Save
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute
@@ -114,7 +114,7 @@ def fit_line(bench: Workbench, seconds: float = 0.0, most: int = 50) -> Outcome:
         bench.staging, CONFIG.checkpoint, best, saving=bench.saving, report=bench.saved, layout=bench.layout
     )
     meter, progress = Meter(), Progress(plan, bench.progress, bench.measure)
-    log = Log(CONFIG.log_every, bench.journal, Speed(4), Goodput(bench.measure))
+    log = LogCurves(CONFIG.log_every, bench.journal, Speed(4), Goodput(bench.measure))
     actions: list[Any] = [Guard(str), progress, log, Save(3, checkpoints)]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()

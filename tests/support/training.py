@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.models.architectures.mlp import MlpModel
-from tasks.processes.gang import Crew, Limits
+from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
@@ -42,7 +42,7 @@ class Training:
         return lines[-1].partition(":")[0]
 
     def __init__(self, snapshot: Snapshot, bench: Workbench, logs: Path) -> None:
-        self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
+        self.snapshot, self.bench, self.launcher = snapshot, bench, ProcessLauncher(logs, 1)
         self.said: list[str] = []
         self.measured: dict[str, Any] = {}
         self.logged: list[tuple[int, str]] = []
@@ -57,8 +57,8 @@ class Training:
         **options: Any,
     ) -> Outcome:
         config = CONFIG.model_copy(update={"strategy": TWO, **options})
-        journal = self.crew.logs / "journal.jsonl"
-        with self.crew.gang("train", config.roles) as gang:
+        journal = self.launcher.logs / "journal.jsonl"
+        with self.launcher.gang("train", config.roles) as gang:
 
             def on_report(kind: str, *values: Any) -> None:
                 if kind == "log":
@@ -145,7 +145,7 @@ def verdict(
     folder: Path, strategy: Any, precision: Any, function: Callable[..., Any] = test_strategy
 ) -> dict[str, float]:
     roles = strategy.roles
-    with Crew(folder, 1).gang("test", roles) as gang:
+    with ProcessLauncher(folder, 1).gang("test", roles) as gang:
         found: dict[str, float] = gang.call(
             Work(function, (strategy, precision)),
             None,

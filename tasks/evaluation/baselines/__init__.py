@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tasks.config.base import subclasses
 from tasks.config.task import TASKS
-from tasks.evaluation.baselines.kind import Estimated, Kind, Learned
 from tasks.evaluation.baselines.kinds import Tags
+from tasks.evaluation.baselines.simple_model import Estimated, Learned, SimpleModel
 from tasks.evaluation.splits import TRAIN, SnapshotSplit
 from tasks.sources.features import of_role
 
@@ -30,7 +30,7 @@ def learned(task: str, snapshot: Path, records: Path) -> Learned | None:
     if TASKS[task].of_tokens:
         return Tags.of(train)
     inputs = of_role(train.raw, "input")
-    for kind in subclasses(Kind):
+    for kind in subclasses(SimpleModel):
         if columns := kind.readable(train, [name for name, feature in inputs.items() if feature.kind in kind.reads]):
             return Estimated(task, kind, columns, train)
     return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from tasks.config.task import CONSTANT as PREFIX
 from tasks.config.task import TASKS
-from tasks.evaluation.baselines.kind import Learned
+from tasks.evaluation.baselines.simple_model import Learned
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.judging import Judge, Kept

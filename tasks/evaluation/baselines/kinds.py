@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config.task import WEIGHT
-from tasks.evaluation.baselines.kind import SEED, Floats, Kind, Learned, Rows, evenly
+from tasks.evaluation.baselines.simple_model import SEED, Floats, Learned, Rows, SimpleModel, evenly
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.reader.values import NO_TIME, Values
 from tasks.snapshots.tags import columns_of, padded_tags
@@ -54,7 +54,7 @@ def regressor(iterations: int, strength: float = STRENGTH) -> Any:
     return Ridge(alpha=strength, max_iter=iterations, solver="lsqr")
 
 
-class Tables(Kind):
+class Tables(SimpleModel):
     """Gradient boosting of trees over histograms (Ke et al., LightGBM, NeurIPS 2017), as scikit-learn has it.
 
     It reads raw columns: numbers, times in seconds since 1970, and categories as such; what is missing stays so.
@@ -113,7 +113,7 @@ class Tables(Kind):
         return {"max_iter": iterations, "categorical_features": self._categorical, **fixed}
 
 
-class Grids(Kind):
+class Grids(SimpleModel):
     """A linear model of the snapshot's arrays of some columns, each shrunk to `cells`."""
 
     rows = ARRAY_ROWS
@@ -185,7 +185,7 @@ class Sounds(Grids):
     cells = (8, 16)
 
 
-class Texts(Kind):
+class Texts(SimpleModel):
     """A linear model of the frequencies of words and of their pieces (TF-IDF).
 
     It reads all texts of an example, one after another; lists of words are joined by blanks.

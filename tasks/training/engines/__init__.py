@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.training.group import Group
+from tasks.training.group import ProcessGroup
 from tasks.training.meter import StepSums
 
 Arrays = dict[str, NDArray[Any]]
@@ -43,7 +43,7 @@ class Batches(Protocol):
 class Engine(Protocol):
     """A model, its optimizer and its input on one or more devices, of one or more processes."""
 
-    group: Group
+    group: ProcessGroup
     """The processes of the training."""
 
     loss: str

@@ -29,7 +29,7 @@ from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, S
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
 from tasks.training.engines.tensorflow.weights import adapt
 from tasks.training.feeding import Feed
-from tasks.training.group import Alone, Cluster, Group
+from tasks.training.group import Alone, Cluster, ProcessGroup
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
@@ -131,7 +131,7 @@ class ParameterServerEngine:
 
     def __init__(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, feed: Feed) -> None:
         assert step.shards is not None
-        self.group: Group = Alone()
+        self.group: ProcessGroup = Alone()
         self.activations, self.divisible = 0, False
         self.layout: dict[str, Any] = hardware.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}

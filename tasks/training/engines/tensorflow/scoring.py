@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tasks.training.engines import Arrays, Batches, Keep
 from tasks.training.engines.tensorflow.objectives import Objective
-from tasks.training.group import Group
+from tasks.training.group import ProcessGroup
 from tasks.training.meter import Meter
 from tasks.training.samples import COUNT
 
@@ -19,7 +19,7 @@ from tasks.training.samples import COUNT
 class Scoring:
     """Scores batches with a model; of several processes each reads and scores its share."""
 
-    def __init__(self, model: keras.Model, objective: Objective, group: Group) -> None:
+    def __init__(self, model: keras.Model, objective: Objective, group: ProcessGroup) -> None:
         self.model, self.group = model, group
         self._sums = objective.sums
         plain = objective.plain()
@@ -75,7 +75,7 @@ class Scoring:
             variable.assign(weights[name])
 
 
-def gathered(kept: Mapping[int, Arrays], batches: int, group: Group) -> Arrays:
+def gathered(kept: Mapping[int, Arrays], batches: int, group: ProcessGroup) -> Arrays:
     """Return what all processes have kept of their batches, joined in the order of the batches.
 
     The arrays of a batch have the same shapes in each, and travel as integers, to which the others add nothing.

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
-from tasks.training.group import Group
+from tasks.training.group import ProcessGroup
 
 Sums = dict[str, Any]
 Run = Callable[[Arrays, np.ndarray], Sums]
@@ -25,7 +25,7 @@ class Placement(Protocol):
     devices: int
     """Number of devices of this process, each with a replica."""
 
-    group: Group
+    group: ProcessGroup
     """The processes of the training."""
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Reduce, Step, looped, packed, unpacked
 from tasks.training.engines.tensorflow.strategies import Run, Sums
-from tasks.training.group import Alone, Group
+from tasks.training.group import Alone, ProcessGroup
 
 
 class OneDeviceStrategy:
@@ -23,12 +23,12 @@ class OneDeviceStrategy:
 
     def __init__(
         self,
-        group: Group | None = None,
+        group: ProcessGroup | None = None,
         reduce: Reduce = lambda tensors: tensors,
         errors: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         """Create it; `reduce` adds up the tensors of all processes, and a call converts errors by `errors`."""
-        self.group: Group = group or Alone()
+        self.group: ProcessGroup = group or Alone()
         self._reduce, self._errors = reduce, errors
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:

@@ -15,7 +15,7 @@ from tasks.training.engines.tensorflow.segmented_steps import PipelinedStep, Pla
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
-from tasks.training.group import Alone, Group
+from tasks.training.group import Alone, ProcessGroup
 
 
 class PipelineStrategy:
@@ -27,7 +27,7 @@ class PipelineStrategy:
     def __init__(self, names: tuple[str, ...], micro_batches: int) -> None:
         """Create it for devices by name: `("GPU:0", "GPU:1")`."""
         self.names, self.micro_batches = names, micro_batches
-        self.group: Group = Alone()
+        self.group: ProcessGroup = Alone()
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context that creates variables in the host's memory: no device must hold the whole model."""

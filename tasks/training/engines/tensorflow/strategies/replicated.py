@@ -14,7 +14,7 @@ from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.optimizers import apply_locally
 from tasks.training.engines.tensorflow.step import Step, looped, packed, unpacked
 from tasks.training.engines.tensorflow.strategies import Run, Sums
-from tasks.training.group import Alone, Group
+from tasks.training.group import Alone, ProcessGroup
 
 
 class Replicated:
@@ -24,7 +24,7 @@ class Replicated:
         self,
         strategy: tf.distribute.Strategy,
         devices: int,
-        group: Group | None = None,
+        group: ProcessGroup | None = None,
         errors: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         """Create it for the devices of this process; a call converts errors by the context `errors`."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from tasks.errors import Failed, Lost, Refused, UserError
 from tasks.processes.config import ClusterConfig
-from tasks.processes.wire import Channel, error_from_json, error_to_json, request_to_json
+from tasks.processes.messages import Channel, error_from_json, error_to_json, request_to_json
 from tasks.processes.workbench import BEAT, Request
 
 ACCEPT_AGAIN = 0.1
@@ -94,7 +94,7 @@ class RemoteProcess:
         return Lost(work, f"{name}: {self._died}", "a compute process must answer", f"see the log on {self.host}")
 
 
-class Meeting:
+class Rendezvous:
     """The hosts that have connected to this one."""
 
     def __init__(self, cluster: ClusterConfig, expects: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ class Meeting:
             raise Failed("train.cluster", saw, rule, "correct it, or run `millrace worker` here") from error
         self._listener.listen()
         for run in (self._accept, self._beat):
-            threading.Thread(target=run, name="meeting", daemon=True).start()
+            threading.Thread(target=run, name="rendezvous", daemon=True).start()
 
     def missing(self) -> list[int]:
         """Return the ranks that have not joined, or have left."""

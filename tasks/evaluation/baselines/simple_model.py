@@ -23,7 +23,7 @@ Rows = npt.NDArray[np.int64]
 SEED = 0
 
 
-class Kind:
+class SimpleModel:
     """Reads the examples of one kind of data; a class of `kinds`."""
 
     reads: ClassVar[tuple[str, ...]] = ()
@@ -100,7 +100,7 @@ BLOCK = 4096
 class Estimated(Learned):
     """Has outputs as the model's: logits, or numbers in the targets' units."""
 
-    def __init__(self, task: str, kind: type[Kind], names: list[str], train: SnapshotSplit) -> None:
+    def __init__(self, task: str, kind: type[SimpleModel], names: list[str], train: SnapshotSplit) -> None:
         """Train on rows that are evenly spaced in the train split's stored order, with their weights.
 
         Args:
@@ -160,7 +160,7 @@ class Head:
     left_out: tuple[str, ...]
     """What it does not learn, in words."""
 
-    def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
+    def __init__(self, kind: SimpleModel, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         """Train the estimators of a kind.
 
         Args:
@@ -182,7 +182,7 @@ class Classes(Head):
     tasks = ("classification",)
     of_classes = True
 
-    def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
+    def __init__(self, kind: SimpleModel, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         counts = np.bincount(truth, minlength=classes)
         most = np.argsort(-counts, kind="stable")[:CLASSES]
         self.known, self.count = np.sort(most[counts[most] > 0]), classes
@@ -209,7 +209,7 @@ class Labels(Head):
     tasks = ("multilabel", "anomaly", "ranking")
     of_classes = False
 
-    def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
+    def __init__(self, kind: SimpleModel, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         holds = truth > 0.5
         shares = np.average(holds, axis=0, weights=weights)
         self._always: Weights = logit(np.clip(shares, SMALLEST, 1 - SMALLEST))
@@ -234,7 +234,7 @@ class Numbers(Head):
     tasks = ("regression",)
     of_classes = False
 
-    def __init__(self, kind: Kind, values: Values, truth: Any, weights: Weights, classes: int) -> None:
+    def __init__(self, kind: SimpleModel, values: Values, truth: Any, weights: Weights, classes: int) -> None:
         numbers = truth.astype(np.float64)
         self._means: Weights = np.average(numbers, axis=0, weights=weights)
         self.left_out = _beyond("targets", numbers.shape[1])
