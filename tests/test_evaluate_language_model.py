@@ -37,8 +37,8 @@ from tasks.records.reading import RecordsReader
 from tasks.snapshots.config import TokensSnapshot
 from tasks.sources.kinds.folders import TextFilesSource
 from tasks.view.comparison import Comparison
+from tasks.view.examples import _marked, passages
 from tasks.view.facts import Facts
-from tasks.view.judgement import _marked, passages
 from tests.support.chain import chain
 from tests.support.pages import Loads, page_of, run_of
 from tests.support.pasted import pasted

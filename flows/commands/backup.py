@@ -11,8 +11,7 @@ from flows.maintenance import back_up
 from flows.reply import AsJson, replying
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
-from tasks.view import terminal
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes, terminal
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a folder in it.")]
 

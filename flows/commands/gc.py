@@ -10,8 +10,7 @@ from flows.maintenance import collect_garbage
 from flows.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.runs.home import find_home
-from tasks.view import terminal
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes, terminal
 
 Days = Annotated[
     int | None, typer.Option("--days", min=1, help="Also delete older history: files of MLflow runs, runs in Prefect.")

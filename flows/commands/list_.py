@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.reply import AsJson, replying, when
+from flows.reply import AsJson, replying
 from tasks.artifacts import KINDS
 from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs
 from tasks.store.store import Store
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes, when
 
 Row = dict[str, Any]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from flows.reply import AsJson, Reply, replying, when
+from flows.reply import AsJson, Reply, replying
 from infra import orchestration
 from infra.services import services
 from infra.stack import Stack
 from tasks.runs.home import find_home
-from tasks.view import terminal
+from tasks.view import terminal, when
 
 
 def status(as_json: AsJson = False) -> None:
