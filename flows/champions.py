@@ -26,7 +26,7 @@ def pinned(flow: str, home: Home, config: Config) -> Config:
     Raises:
         Refused: there is no such version, or the model that it was made from is no longer in the store.
     """
-    from tasks.config.fine_tune import ChampionInit
+    from tasks.training.initial import ChampionInit
 
     if flow not in WITHOUT_COMPRESSION:
         compress = config.compress.taught_by(

@@ -98,7 +98,7 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
 
 def summarise(reply: Reply, run: Any) -> None:
     """Fill the reply from a run, and print its summary."""
-    from tasks.runs.judgement import read
+    from tasks.compression.judgement import read
     from tasks.view.summary import lines, metrics_of
 
     record = run.record

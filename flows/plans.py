@@ -18,10 +18,10 @@ def flow_of(config: Config) -> str:
 
 
 def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list[PlannedArtifact]]:
-    """Return the artifacts of each stage of a flow: runs it with a planner, which computes no stage."""
-    from tasks.runner.planner import planning
+    """Return the artifacts of each stage of a flow: runs it as a preview, which computes no stage."""
+    from tasks.runner.modes import previewing
 
     flow = getattr(importlib.import_module(f"flows.{name}"), name)
-    with planning(store, config) as planner:
+    with previewing(store, config) as preview:
         flow.fn.__wrapped__(config)
-    return planner.planned
+    return preview.planned

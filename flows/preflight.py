@@ -108,14 +108,14 @@ def check_source(flow: str, config: Config) -> None:
 
             columns.check(source_features, config.evaluate)
         probes.check(config.evaluate.robustness, source_features, config.snapshot.kind == "image")
-        needs.check_task(features, config.model.task, config.train)
+        needs.check_task(features, config.model.task, config.train.class_weights)
         needs.check_positive(features, config.evaluate.positive)
-        needs.check_inputs(features, config.snapshot, config.train)
+        needs.check_inputs(features, config.snapshot, config.train.augment, config.train.order)
 
 
 def check_cluster(config: Config) -> None:
     """Check that this host is the first of `train.cluster.hosts`, which runs the flow."""
-    from tasks.processes.places import is_here
+    from tasks.processes.config import is_here
 
     cluster = config.train.cluster
     if cluster is None:

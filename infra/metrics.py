@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from infra.stack import Stack
-from tasks.runs.journal import FILE as JOURNAL
-from tasks.runs.journal import last_of_training
+from tasks.store.journal import FILE as JOURNAL
+from tasks.store.journal import last_of_training
 
 FRESH = 600.0
 """Seconds after its last point for which a running training is shown."""

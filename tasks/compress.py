@@ -8,7 +8,6 @@ from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, ModelMethod
-from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import latency
 from tasks.exporting.config import ExportConfig
@@ -17,6 +16,7 @@ from tasks.runner import identities, starting_models
 from tasks.runner.judgements import judged, kept
 from tasks.runner.searches import search
 from tasks.runner.stages import measure_stage, parent_of, run_stage, verb
+from tasks.training.config import TrainConfig
 
 
 @verb

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tasks.artifacts import Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import work
 from tasks.records import work as records
+from tasks.records.config import RecordsConfig
 from tasks.runner import identities
-from tasks.runner.stages import run_stage, store_of_run, verb
+from tasks.runner.modes import runner
+from tasks.runner.stages import run_stage, verb
 from tasks.sources.kinds import SourceConfig
 
 
@@ -24,7 +25,7 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
             changes while it is read.
     """
 
-    memory = store_of_run().root / ".verified"
+    memory = runner().store.root / ".verified"
     return run_stage(
         "convert",
         Records,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import run_stage, verb
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import SnapshotConfig
 
 

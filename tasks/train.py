@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.models import ModelConfig
 from tasks.processes.workbench import work
@@ -11,6 +10,7 @@ from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 from tasks.runner.starting_models import base_model, check_strategy, initial_model
 from tasks.training import work as training
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
 
 LEDGER = "state/ledger.jsonl"
@@ -66,7 +66,9 @@ def train_one(
         identities.model(examples, model, config, seed, base, start, evaluate),
         work(fit, examples, model, config, seed, base, start, records, evaluate, name),
         name=name,
-        check=lambda: check_training(examples.manifest["features"], model.task, config),
+        check=lambda: check_training(
+            examples.manifest["features"], model.task, config.class_weights, config.augment, config.order
+        ),
         prepare=lambda: check_strategy(config),
         keep=(LEDGER, f"ledger{'' if name is None else f'-{name}'}.jsonl"),
         roles=config.roles,

@@ -63,13 +63,13 @@ WALKS: dict[str, list[str]] = {
         """,
         """
         tasks/config/compose.py: load > read_preset > ^load > validate > Config
-        tasks/config/train.py: TrainConfig
+        tasks/training/config.py: TrainConfig
         tasks/config/compose.py: ^Config
         flows/pipeline.py: ^pipeline
         tasks/train.py: train > train_one
         tasks/training/fit.py: fit
         tasks/training/plan.py: make_plan
-        tasks/config/train.py: TrainConfig.peak_rate
+        tasks/training/config.py: TrainConfig.peak_rate
         tasks/training/plan.py: ^make_plan > Plan
         tasks/training/fit.py: ^fit
         tasks/training/engines/create.py: build

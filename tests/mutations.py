@@ -241,14 +241,14 @@ FIRST = [
         ("A backfill whose last span is not whole leaves that part out without a word instead of refusing."),
     ),
     Mutation(
-        "flows/commands/status.py",
+        "flows/commands/stack.py",
         '    reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0\n',
         '    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0\n',
         "test_command_replies.py::test_status_is_0_where_all_is_up_and_nothing_late",
         "`millrace status` ends with 0 although a scheduled run is late, so that a monitor sees nothing.",
     ),
     Mutation(
-        "flows/commands/up.py",
+        "flows/commands/stack.py",
         "    if not loopback(layout.host) and not layout.auth:\n",
         '    if layout.host == "0.0.0.0" and not layout.auth:\n',
         "test_platform_layout.py::test_a_host_that_others_reach_needs_logins",
@@ -372,7 +372,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/config/records.py",
+        "tasks/records/config.py",
         '        if handling == "group" and isinstance(self.splits, str):\n',
         '        if handling == "group" and self.splits == "official":\n',
         "test_config_combinations.py::test_near_duplicates_move_no_example_out_of_a_given_split",
@@ -382,7 +382,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/config/schedule.py",
+        "tasks/training/schedules.py",
         "        return self.after(step - max(self.warmup - 1, 0), steps - 1 - max(self.warmup - 1, 0))\n",
         "        return self.after(step - self.warmup, steps - 1 - max(self.warmup - 1, 0))\n",
         "test_config_combinations.py::test_the_rate_rises_to_1_in_the_warm_up_and_ends_at_the_last_step",
@@ -396,7 +396,7 @@ FIRST = [
         "A limit of `2MB` (gate or compress.want) accepts files of up to 2.1 MB.",
     ),
     Mutation(
-        "tasks/config/train.py",
+        "tasks/training/config.py",
         '            return self.select == "best" or self.early_stopping is not None\n',
         '            return self.select == "best"\n',
         ("test_train_decides.py::test_the_interval_of_evaluations_is_in_the_digest_where_they_select_or_end"),
@@ -1478,10 +1478,10 @@ FIRST = [
         "A Horovod worker whose first host never starts waits for ever instead of failing after 60 s.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/multi_worker.py",
+        "tasks/training/strategies.py",
         (
-            "    if threading.current_thread() is threading.main_thread():\n"
-            "        signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
+            "        if threading.current_thread() is threading.main_thread():\n"
+            "            signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
             "own, for preemptions\n"
         ),
         "",
@@ -2886,8 +2886,8 @@ SECOND = [
         "The best of several seeds (and the average) is chosen on the test split, so that its test score is flattered.",
     ),
     Mutation(
-        "tasks/runner/stages.py",
-        "                identity.check_sources(inputs)\n",
+        "tasks/runner/modes.py",
+        "                    asked.identity.check_sources(inputs)\n",
         "",
         "test_convert_source_changes.py test_run_stages.py test_run_verbs.py",
         "An artifact is published under the digest of files that it was not made from.",
@@ -2947,7 +2947,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "flows/decisions.py",
+        "flows/commands/decisions.py",
         '    with locked(folder / "lock", terminal.say), registry_of(home) as client:\n',
         "    with registry_of(home) as client:\n",
         "test_store_audit.py test_platform_fine_print.py test_promote_one_at_a_time.py test_promote_awaits.py",
@@ -3015,7 +3015,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/config/train.py",
+        "tasks/training/config.py",
         "            return self.on_spike is not None\n",
         "            return False\n",
         (
@@ -3112,7 +3112,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "flows/commands/verify.py",
+        "flows/commands/home.py",
         (
             '            if broken is not None:\n                damaged.append({"artifact": name, "file":'
             ' f"line {broken[0]}", "what": broken[1]})\n'
@@ -3132,7 +3132,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/processes/places.py",
+        "tasks/processes/config.py",
         (
             '            members = [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)]'
             ' if first else [""]\n'
@@ -3235,7 +3235,7 @@ THIRD = [
         "Of equally good thresholds the lowest is chosen and exported, and not the one nearest to 0.5.",
     ),
     Mutation(
-        "tasks/config/strategy.py",
+        "tasks/training/strategies.py",
         "    exact: ClassVar[bool] = False\n",
         "",
         (
@@ -3757,9 +3757,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/mirrored.py",
-        '    if len(tf.config.list_physical_devices("GPU")) >= devices:\n',
-        '    if len(tf.config.list_physical_devices("GPU")) > devices:\n',
+        "tasks/training/engines/tensorflow/strategies/replicated.py",
+        '    if len(tf.config.list_physical_devices("GPU")) < devices:\n',
+        '    if len(tf.config.list_physical_devices("GPU")) <= devices:\n',
         "test_train_uses_all_accelerators.py",
         (
             "On a machine with 4 GPUs, `mirrored` or `pipeline` with `devices: 4` silently trains on 4"
@@ -4172,7 +4172,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "flows/commands/up.py",
+        "flows/commands/stack.py",
         "        None if alert == automations.OFF else alert or default.alert,\n",
         "        None if alert == automations.OFF else alert,\n",
         "test_platform_layout.py",
@@ -4536,7 +4536,7 @@ SIXTH = [
         "A pruned variant that is not smaller after gzip is accepted, as its gzip size is not judged any more.",
     ),
     Mutation(
-        "tasks/config/schedule.py",
+        "tasks/training/schedules.py",
         "bisect_right(self.boundaries, step)]",
         "bisect_right(self.boundaries, step - 1)]",
         "test_train_spikes.py test_config_values.py test_train_optimizers.py test_config_rules.py",
@@ -4630,7 +4630,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/snapshots/tokens.py",
-        '    if config.packing == "best_fit":\n        tokens["packing"] = config.packing\n',
+        '    if rows.packing == "best_fit":\n        tokens["packing"] = rows.packing\n',
         "",
         "test_snapshot_tokens.py test_snapshot_packing.py test_snapshot_parts.py",
         (

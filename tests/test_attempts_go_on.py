@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 
 from tasks.config.compose import load
-from tasks.config.spikes import Rollback
-from tasks.config.train import TrainConfig
 from tasks.runner import tuning
 from tasks.runner.signals import Signals
 from tasks.runner.trials import SECONDS, TrialAttempt
 from tasks.runner.tuning import SPENT, Search
 from tasks.runs import runs as of_runs
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
 from tasks.runs.runs import Run, opened
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
+from tasks.store.journal import JournalFile
 from tasks.tracking.shipping import Shipper
+from tasks.training.config import TrainConfig
 from tasks.training.meter import Meter, Spikes, StepSums
 from tasks.training.primary import BestWeights
+from tasks.training.sections import Rollback
 from tests.support.homes import DIGITS
 
 TUNE = "{space: {train.batch_size: {kind: int, low: 8, high: 16}}, trials: 3, minutes: 5}"

@@ -18,7 +18,7 @@ from infra import backup, logs, metrics
 from infra.backup import DATABASES, back_up, find_backup, restore, rewrite_database, rotate_out, spellings
 from tasks.errors import Failed
 from tasks.runs.home import Home
-from tasks.runs.journal import last_of_training
+from tasks.store.journal import last_of_training
 from tests.support.homes import CommandHome
 from tests.support.servers import Server
 from tests.support.stacks import free_ports

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from flows.commands import status, worker
+from flows.commands import stack as commands
+from flows.commands import worker
 from flows.reply import replying, usage_error
 from tasks.config.compose import load
 from tasks.errors import Failed, Refused, Stopped
@@ -58,13 +59,13 @@ def test_status_is_0_where_all_is_up_and_nothing_late(
     works: bool, late: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = {"run": "night", "deployment": "digits", "planned": "2026-11-27T02:00:00+00:00"}
-    monkeypatch.setattr(status, "services", lambda layout: [SimpleNamespace(name="prefect", works=lambda: works)])
-    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY] if works else [])
-    monkeypatch.setattr(status.orchestration, "late", lambda layout: [row] if late else [])
+    monkeypatch.setattr(commands, "services", lambda layout: [SimpleNamespace(name="prefect", works=lambda: works)])
+    monkeypatch.setattr(commands.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY] if works else [])
+    monkeypatch.setattr(commands.orchestration, "late", lambda layout: [row] if late else [])
     started = SimpleNamespace(process=object(), memory=1 << 20, since="2026-11-27T01:00:00+00:00")
     stack: Any = SimpleNamespace(layout=object(), started={"prefect": started}, facts=dict)
     with pytest.raises(typer.Exit) as ended, replying("status", as_json=True) as reply:
-        status.report(reply, stack, as_json=True)
+        commands.report(reply, stack, as_json=True)
     assert ended.value.exit_code == code
     answer = json.loads(capsys.readouterr().out)
     assert answer["late"] == ([row] if late and works else [])
@@ -82,10 +83,10 @@ def test_status_names_each_service_with_its_state_and_each_deployment_with_its_n
     names = ("prefect", "mlflow", "worker", "alerts")
     answers = {"prefect": True, "mlflow": False}
     rows = [SimpleNamespace(name=name, works=lambda name=name: answers.get(name, True)) for name in names]
-    monkeypatch.setattr(status, "services", lambda layout: rows)
-    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY, NEVER, OFF])
+    monkeypatch.setattr(commands, "services", lambda layout: rows)
+    monkeypatch.setattr(commands.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY, NEVER, OFF])
     late = {"run": "night", "deployment": "digits", "planned": "2026-11-27T02:00:00+00:00"}
-    monkeypatch.setattr(status.orchestration, "late", lambda layout: [late])
+    monkeypatch.setattr(commands.orchestration, "late", lambda layout: [late])
     since = "2026-11-27T01:00:00+00:00"
     living, dead = (SimpleNamespace(process=each, memory=5 << 20, since=since) for each in (object(), None))
     layout = SimpleNamespace(prefect_url="http://p", mlflow_pages="http://m")
@@ -93,7 +94,7 @@ def test_status_names_each_service_with_its_state_and_each_deployment_with_its_n
         layout=layout, started={"prefect": living, "mlflow": living, "worker": dead}, facts=dict, log=lambda name: name
     )
     with pytest.raises(typer.Exit) as ended, replying("status", as_json=False) as reply:
-        status.report(reply, stack, as_json=False)
+        commands.report(reply, stack, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert ended.value.exit_code == 1
     assert [line.split()[0] for line in lines] == [*names, "Prefect", "MLflow", "digits", "never", "off", "late"]

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tasks.compression import judgement
 from tasks.compression.config import WantConfig
 from tasks.compression.front import Point, choose, dominated_by, missed
 from tasks.config.compose import Config, validate
 from tasks.config.sizes import parse
 from tasks.errors import Refused
-from tasks.runs import judgement
 from tasks.view import charts
 
 few = st.integers(1, 4)

@@ -11,10 +11,10 @@ from flows import preflight
 from tasks.artifacts import Model, Snapshot
 from tasks.compression.methods.method import FineTune
 from tasks.config.compose import Config, validate
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.runner import starting_models
 from tasks.runs.home import Home
+from tasks.training.config import TrainConfig
 
 PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
 LOW_RANK = {"kind": "low_rank", "rank": 2, "fine_tune": {"steps": 9}}

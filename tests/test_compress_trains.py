@@ -29,8 +29,6 @@ from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import EVERY, quantised
 from tasks.compression.stored import PreparedModel
 from tasks.config.compose import Config
-from tasks.config.fine_tune import ModelInit
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting.export import fault_of
 from tasks.exporting.formats.litert import LiteRT
@@ -52,7 +50,9 @@ from tasks.models.prunable import Group
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
-from tasks.training.starting import by_path
+from tasks.training.config import TrainConfig
+from tasks.training.initial import ModelInit, by_path
+from tasks.training.sections import CheckpointConfig
 from tests.support.damage import without_largest_weights
 from tests.support.digits import Digits
 from tests.support.tiny import FILES, stopping_after

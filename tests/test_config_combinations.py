@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from tasks.config.base import Conflict
-from tasks.config.records import RecordsConfig
-from tasks.config.schedule import Cosine, Linear
-from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline
 from tasks.models.architectures.transformer import TransformerModel
+from tasks.records.config import RecordsConfig
+from tasks.training.schedules import Cosine, Linear
+from tasks.training.strategies import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline
 from tests.support.training import raise_conflict
 
 TIME = {"splits": "time", "split_times": {"validation": "2024-01-01", "test": "2024-02-01"}}

@@ -17,11 +17,11 @@ from tasks.compression.forms import Form, compressed
 from tasks.config.base import NamesOwnCode, identity
 from tasks.config.compose import Config, resolve
 from tasks.config.flags import mappings
-from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.paths import add_folders
 from tasks.config.reference import _entries, _sections
 from tasks.runner import identities
 from tasks.store.files import canonical
+from tasks.training.optimizers import Optimizer
 from tests.support.homes import ROOT
 
 TRAINED = ("prune", "qat", "distill", "low_rank", "prune_structured")
@@ -53,7 +53,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "source[image_folder]": {"path": "images"},
     "source[audio_folder]": {"path": "sounds"},
     "source[tfds]": {"dataset": "mnist", "columns": TYPES},
-    **{f"train.optimizer[{kind}]": {"weight_decay": 0.02} for kind in OPTIMIZERS},
+    **{f"train.optimizer[{kind}]": {"weight_decay": 0.02} for kind in Optimizer.kinds()},
     "train.optimizer[sgd]": {"momentum": 0.5, "weight_decay": 0.02},
     "train.schedule[piecewise]": {"boundaries": [2], "factors": [0.75]},
     "model[transformer]": {"experts": 4},

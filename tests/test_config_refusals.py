@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from tasks.config.base import identity
 from tasks.config.compose import Config, load, validate
-from tasks.config.optimizer import AdamW
-from tasks.config.schedule import Cosine
 from tasks.errors import Refused
 from tasks.models.architectures.mlp import MlpModel
+from tasks.training.optimizers import AdamW
+from tasks.training.schedules import Cosine
 from tests.support.golden import pinned
 
 DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"

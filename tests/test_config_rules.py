@@ -16,19 +16,12 @@ from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.prune import Prune
 from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.base import Conflict, Section
-from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config
-from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.notify import NotifyConfig
-from tasks.config.optimizer import Adam, AdamW, Sgd
-from tasks.config.records import RecordsConfig
-from tasks.config.schedule import Constant, Cosine, Piecewise
-from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
-from tasks.config.tensorboard import TensorBoard
-from tasks.config.train import TrainConfig
 from tasks.config.yaml_values import read_yaml
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
+from tasks.evaluation.promotion import PromoteConfig
 from tasks.exporting.config import ExportConfig
 from tasks.feed.augmentations import ResizedCrop
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
@@ -36,7 +29,8 @@ from tasks.models.architectures.encoder import EncoderModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import KerasFileModel
 from tasks.models.architectures.vit import ViTModel
-from tasks.registry.config import PromoteConfig
+from tasks.processes.config import ClusterConfig
+from tasks.records.config import RecordsConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
 from tasks.search.config import TuneConfig
 from tasks.search.space import FloatRange, IntRange
@@ -55,6 +49,12 @@ from tasks.sources.kinds.tables import (
     TfrecordSource,
     WebdatasetSource,
 )
+from tasks.training.config import TrainConfig
+from tasks.training.initial import FileInit, KerasHubInit
+from tasks.training.optimizers import Adam, AdamW, Sgd
+from tasks.training.schedules import Constant, Cosine, Piecewise
+from tasks.training.sections import TensorBoard
+from tasks.training.strategies import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 
 NEEDED: dict[type[Section], str] = {
     ChampionGate: "{max_loss: 0.1}",
@@ -1738,14 +1738,6 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "is ignored: the loss cross_entropy is none of yours",
         [("{folder: x}", "classification"), ("{folder: x, loss: cross_entropy}", "classification")],
         [("{folder: x, loss: 'a:b'}", "classification"), ("{loss: 'a:b'}", "classification")],
-    ),
-    (
-        TrainConfig,
-        "fit_classes",
-        "train.class_weights",
-        "must name every class: a, b",
-        [("{class_weights: {a: 1}}", ["a", "b"]), ("{class_weights: {a: 1, b: 1, c: 1}}", ["a", "b"])],
-        [("{class_weights: {b: 1, a: 1}}", ["a", "b"]), ("{class_weights: balanced}", ["a", "b"]), ("{}", ["a", "b"])],
     ),
     (
         EvaluateConfig,

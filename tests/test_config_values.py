@@ -13,26 +13,25 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.compression.methods.method import FineTune
 from tasks.compression.methods.prune_structured import PruneStructured
 from tasks.config.base import Conflict, identity
-from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import Config, with_values
-from tasks.config.fine_tune import ChampionInit, KerasHubInit, ModelInit, RateScaling
-from tasks.config.optimizer import Muon, Sgd
 from tasks.config.paths import located
-from tasks.config.records import RecordsConfig
 from tasks.config.refusals import _remedy
-from tasks.config.roles import CHIEF, SIDECAR
-from tasks.config.schedule import OneCycle, Piecewise, WarmupStableDecay
 from tasks.config.sizes import Bytes, parse
-from tasks.config.spikes import Rollback
-from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
 from tasks.config.task import TASKS
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
+from tasks.processes.config import CHIEF, SIDECAR, ClusterConfig
+from tasks.records.config import RecordsConfig
 from tasks.search.choosing import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
 from tasks.search.config import TuneConfig
 from tasks.search.space import Choice, FloatRange, IntRange
 from tasks.sources.kinds.tables import CsvSource
+from tasks.training.config import TrainConfig
+from tasks.training.initial import ChampionInit, KerasHubInit, ModelInit
+from tasks.training.optimizers import Muon, Sgd
+from tasks.training.schedules import OneCycle, Piecewise, RateScaling, WarmupStableDecay
+from tasks.training.sections import CheckpointConfig, Rollback
+from tasks.training.strategies import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu
 from tests.support.training import raise_conflict
 
 

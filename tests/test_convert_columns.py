@@ -12,10 +12,10 @@ import pytest
 
 from tasks.artifacts import Outcome, Records
 from tasks.config.base import Conflict
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import OTHER
 from tasks.sources.kinds.tables import CsvSource

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Outcome, Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import Workbench
+from tasks.records.config import RecordsConfig
 from tasks.records.conversion import build
 from tasks.records.reading import RecordsReader
 from tasks.sources.kinds.catalogues import SklearnSource

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
+from tasks.records.config import RecordsConfig
 from tasks.records.conversion import build, convert
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature

@@ -18,10 +18,10 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Records
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.conversion import build, convert
 from tasks.records.reading import RecordsReader
 from tasks.records.sorting import RUNS

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Lost
 from tasks.processes.threads import AHEAD, in_processes
 from tasks.records import conversion, sorting
+from tasks.records.config import RecordsConfig
 from tasks.sources import Piece, Rows
 from tasks.store.files import checksums
 from tests.support.raw_data import png
@@ -25,7 +25,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tasks.sources.kinds.tables import CsvSource
-from tasks.config.records import RecordsConfig
+from tasks.records.config import RecordsConfig
 from tasks.records import conversion
 from tasks.sources import table_files
 from tasks.processes.workbench import Silence, Workbench

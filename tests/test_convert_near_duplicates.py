@@ -20,10 +20,10 @@ from PIL import Image, ImageFilter
 
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config.base import Conflict
-from tasks.config.records import NearDuplicates, RecordsConfig
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import NearDuplicates, RecordsConfig
 from tasks.records.near import SIGNATURE, Compared, compared, measures
 from tasks.records.near.measures import MEASURES
 from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion, duplicates, merging
 from tasks.records import duplicates as parts_of_runs
 from tasks.records.assignment import Assignment
 from tasks.records.column_types import column_type, merge_by_key
+from tasks.records.config import RecordsConfig
 from tasks.records.merging import Merger, Regrouper, Runs, Shard
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near

@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config.records import RecordsConfig
 from tasks.records.assignment import Assignment
+from tasks.records.config import RecordsConfig
 from tasks.sources.features import Feature
 from tasks.sources.hashes import SPACE, Hashes, digests, places, shard_bounds, split_numbers
 

@@ -17,9 +17,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Outcome, Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import Workbench
 from tasks.records.assignment import Assignment
+from tasks.records.config import RecordsConfig
 from tasks.records.conversion import build
 from tasks.records.merging import Runs
 from tasks.records.reading import RecordsReader

@@ -15,10 +15,10 @@ import pytest
 from tasks.artifacts import Records
 from tasks.config.base import identity
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.sources.files import pattern
 from tasks.sources.kinds.folders import TextFilesSource

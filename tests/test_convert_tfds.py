@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources import Rows, Source
 from tasks.sources.kinds.catalogues import TfdsSource

@@ -25,7 +25,6 @@ import pytest
 from flows import asking, session
 from infra import databases, embedded, health, orchestration, prefect_server, services, stack
 from infra.services import Layout
-from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import load
 from tasks.config.notify import NotifyConfig
 from tasks.errors import Failed, Lost, Stopped
@@ -33,6 +32,7 @@ from tasks.exporting import latency
 from tasks.exporting.formats import stablehlo
 from tasks.processes import gang as gangs
 from tasks.processes import member, places, wire
+from tasks.processes.config import ClusterConfig
 from tasks.processes.fork_server import Forked
 from tasks.processes.member import Member
 from tasks.processes.wire import Channel, Table
@@ -41,12 +41,13 @@ from tasks.runner import attempt as attempts
 from tasks.runner import tuning
 from tasks.runner.attempt import Attempt
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
 from tasks.runs.runs import opened
 from tasks.sources import files, tfds_prepare
 from tasks.sources.kinds.catalogues import TfdsSource
+from tasks.store.journal import JournalFile
 from tasks.tracking import notifications, prefect_page
 from tasks.tracking.shipping import Shipper
+from tasks.training import strategies
 from tasks.training.engines.tensorflow.strategies import horovod_rendezvous
 from tasks.view import terminal
 from tests.support.homes import DIGITS
@@ -117,10 +118,8 @@ def test_the_first_process_of_horovod_is_waited_for_so_long(unused: tuple[str, i
 
 
 def test_a_tpu_that_does_not_answer_is_an_error(deaf: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.training.engines.tensorflow.strategies import tpu
-
-    monkeypatch.setattr(tpu, "CONNECT_SECONDS", 0.2)
-    error, took = within(lambda: tpu.check_address(f"grpc://{text(deaf)}"))
+    monkeypatch.setattr(strategies, "CONNECT_SECONDS", 0.2)
+    error, took = within(lambda: strategies.check_address(f"grpc://{text(deaf)}"))
     assert isinstance(error, TimeoutError) and 0.2 <= took < 3
     asked: list[Any] = []
 
@@ -128,8 +127,8 @@ def test_a_tpu_that_does_not_answer_is_an_error(deaf: tuple[str, int], monkeypat
         asked.append(given)
         return socket.socket()
 
-    monkeypatch.setattr(tpu.socket, "create_connection", connect)
-    tpu.check_address("grpc://10.0.0.1")
+    monkeypatch.setattr(strategies.socket, "create_connection", connect)
+    strategies.check_address("grpc://10.0.0.1")
     assert asked == [(("10.0.0.1", 8470), 0.2)]
 
 

@@ -13,10 +13,10 @@ from PIL import Image
 
 from tasks.artifacts import Records
 from tasks.config.compose import load
-from tasks.config.records import RecordsConfig
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.paired import change, mcnemar
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.runs.differences import keys
 from tasks.runs.provenance import between_commits, short
 from tasks.view import comparison as comparison_page

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from tasks.runs.judgement import Judgement
+from tasks.compression.judgement import Judgement
 from tasks.search.table import FAILED, PRUNED, Table
 from tasks.tracking import prefect_page
 from tasks.training.seeds import OVER_SEEDS, Choice

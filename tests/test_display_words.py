@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
-from tasks.runs.judgement import Judgement, Point
+from tasks.compression.judgement import Judgement, Point
 from tasks.view import change, figure, kilobytes, seconds
 from tasks.view.examples import Texts
 from tasks.view.report import Part

@@ -12,7 +12,6 @@ import pytest
 import typer
 
 from flows.commands import doctor
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.compose import Config
 from tasks.feed.augmentations import Cutout
@@ -20,6 +19,7 @@ from tasks.feed.batches import BatchReader
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.training import ceilings
 from tasks.training.ceilings import Ceiling, Trained, slowest
 from tests.support.homes import DIGITS, CommandHome

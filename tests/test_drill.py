@@ -21,7 +21,7 @@ from flows.drill.drill import Drill, Struck, Verdict, counted
 from flows.drill.faults import Fault, Target
 from flows.drill.home import DrillHome, artifacts
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
+from tasks.store.journal import JournalFile
 from tests.support.documents import blocks, run_script
 from tests.support.homes import ROOT, CommandHome
 

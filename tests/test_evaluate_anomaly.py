@@ -14,15 +14,12 @@ import pytest
 from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
-from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.report import build
@@ -36,10 +33,14 @@ from tasks.exporting.score import RawSplit
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
+from tasks.training.sections import CheckpointConfig
 from tests.support.pages import page_of
 
 ROWS = 2000

@@ -16,9 +16,7 @@ import soundfile
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.config.task import TASKS
 from tasks.evaluation import baselines, bigrams
 from tasks.evaluation.baselines import comparing, kind, kinds, learned
@@ -31,6 +29,8 @@ from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import classification, judge_of, make_judge
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

@@ -8,14 +8,9 @@ from PIL import Image
 from sklearn import metrics as sklearn_metrics
 from sklearn.dummy import DummyRegressor
 
-from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import Config
-from tasks.config.optimizer import AdamW
-from tasks.config.records import RecordsConfig
-from tasks.config.schedule import Cosine
 from tasks.config.task import TASKS
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build
@@ -24,9 +19,15 @@ from tasks.exporting.score import score
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot, TableSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
+from tasks.training.optimizers import AdamW
+from tasks.training.schedules import Cosine
+from tasks.training.sections import CheckpointConfig
 from tests.support.chain import chain
 from tests.support.homes import CommandHome
 from tests.support.pages import Loads, page_of

@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.litert import with_int8_tables
 from tasks.config.compose import Config
-from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.evaluation import bigrams, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
@@ -33,9 +30,12 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot
 from tasks.sources.kinds.folders import TextFilesSource
+from tasks.training.config import TrainConfig
 from tasks.view.comparison import Comparison
 from tasks.view.examples import _marked, passages
 from tasks.view.facts import Facts

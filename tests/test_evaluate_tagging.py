@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, f1_score
 
-from tasks import snapshots
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import Form
@@ -24,10 +23,6 @@ from tasks.compression.variants import build as compress
 from tasks.compression.verdicts import judge as judge_variants
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.optimizer import Sgd
-from tasks.config.records import RecordsConfig
-from tasks.config.strategy import Mirrored
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import FloatGate, Subject
@@ -49,13 +44,19 @@ from tasks.models.keras_file import load
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources.kinds.columns import features_of
 from tasks.sources.kinds.tables import CsvSource, JsonlSource, ParquetSource
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.engine import make_objective
 from tasks.training.fit import fit
+from tasks.training.optimizers import Sgd
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import Mirrored
 from tasks.view.report import lines, read
 from tests.support.damage import without_largest_weights
 from tests.support.forms import of
@@ -521,8 +522,8 @@ def test_what_does_not_fit_the_task_is_refused(tmp_path: Path) -> None:
         CsvSource.model_validate({"path": "x", "columns": columns, "label": "ner_tags"})
     source = JsonlSource.model_validate({"path": "x", "columns": columns, "label": "ner_tags"})
     features = {name: each.as_json() for name, each in features_of(source).items()}
-    check_task(features, "tagging", TRAIN)
+    check_task(features, "tagging", None)
     with pytest.raises(Refused, match=r"classification; learns one class of an example.*use model.task tagging"):
-        check_task(features, "classification", TRAIN)
+        check_task(features, "classification", None)
     with pytest.raises(Refused, match=r"tagging; learns one class of each word.*use model.task classification"):
-        check_task({"a": {}, "label": {"shape": [], "classes": ["x", "y"]}}, "tagging", TRAIN)
+        check_task({"a": {}, "label": {"shape": [], "classes": ["x", "y"]}}, "tagging", None)

@@ -18,9 +18,7 @@ import pytest
 from PIL import Image
 from scipy.special import expit, softmax
 
-from tasks import snapshots
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.config.task import TARGET, TASKS
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, readme
 from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
@@ -32,6 +30,8 @@ from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

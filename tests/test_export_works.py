@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting import verify
@@ -31,7 +29,9 @@ from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.store.files import pretty
 from tasks.store.store import digest_of

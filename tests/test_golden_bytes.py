@@ -19,15 +19,15 @@ import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression.config import CompressConfig
-from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models.architectures.convnet import ConvnetModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.records.config import RecordsConfig
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.training.config import TrainConfig
 from tests.support.benches import published, workbench
 
 CONFIG = ConvnetModel(filters=(4,), dense=8, dropout=0.0)
@@ -68,11 +68,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(_: Workbench, root: Path) -> None:
     """Make every artifact below `root`."""
     import tasks.evaluation.report as reports
-    from tasks import snapshots
     from tasks.compression.forms import FLOAT, Form, compressed
     from tasks.compression.variants import build as compress
     from tasks.exporting.export import build as export
     from tasks.records import conversion as convert
+    from tasks.snapshots import work as snapshots
     from tasks.training.fit import fit
 
     bench = workbench(root / "records")

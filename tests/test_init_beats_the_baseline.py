@@ -14,13 +14,13 @@ from PIL import Image
 from sklearn import datasets
 
 from flows.preset_text import preset_of
-from tasks import snapshots
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import load
 from tasks.evaluation.baselines.comparing import asked
 from tasks.evaluation.report import build
 from tasks.guess import guess_source
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tasks.training.fit import fit
 
 WINES = ("barolo", "grignolino", "barbera")

@@ -14,7 +14,6 @@ import pytest
 import soundfile
 from PIL import Image
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Refused
 from tasks.guess.column import FEW_CLASSES, Column, look, payload_kind
 from tasks.guess.columns import guess_columns
@@ -35,6 +34,7 @@ from tasks.guess.splits import (
 )
 from tasks.guess.tables import few_to_judge, guess_table, weighted, worries_of_classes
 from tasks.guess.tags import Tagged, tagged
+from tasks.records.config import RecordsConfig
 from tasks.sources.hashes import digests, split_numbers
 
 HERE = Path()

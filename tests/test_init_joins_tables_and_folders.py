@@ -14,7 +14,6 @@ import yaml
 from PIL import Image
 
 from flows.preset_text import preset_of
-from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.base import identity
 from tasks.config.compose import load
@@ -23,6 +22,7 @@ from tasks.guess import Choices, guess_source
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 
 
 def pictures(folder: Path, names: list[str]) -> None:

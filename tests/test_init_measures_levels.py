@@ -12,13 +12,13 @@ import yaml
 from PIL import Image
 
 from flows.preset_text import preset_of
-from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.config.compose import load
 from tasks.guess import guess_source
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 
 
 def scans(folder: Path, suffix: str = ".png", kind: str = "uint16", low: int = 300, high: int = 480) -> Path:

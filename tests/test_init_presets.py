@@ -12,16 +12,16 @@ import pytest
 from PIL import Image
 
 from flows.preset_text import TEXT_SIZES, preset_of
-from tasks import snapshots
 from tasks.artifacts import Records
 from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.compose import load
-from tasks.config.records import RecordsConfig
 from tasks.errors import Refused
 from tasks.guess import Choices, guess_source
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.sources.kinds.folders import ImageFolderSource, TextFilesSource
 from tests.support.documents import blocks, run_script
 from tests.support.homes import ROOT, CommandHome, init

@@ -16,13 +16,13 @@ import soundfile
 from PIL import Image
 
 from flows.preset_text import preset_of
-from tasks import snapshots
 from tasks.artifacts import Outcome, Records
 from tasks.config.compose import Config, load
 from tasks.errors import Refused
 from tasks.guess import Choices, Guess, examples, guess_source
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.snapshots import work as snapshots
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import CommandHome, init
 from tests.support.raw_data import pictures, rows, texts, write_csv

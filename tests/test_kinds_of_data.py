@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config.records import NearDuplicates
 from tasks.errors import Refused
 from tasks.records import cells, statistics
 from tasks.records.column_types import TYPES
 from tasks.records.column_types.texts import Text
+from tasks.records.config import NearDuplicates
 from tasks.records.near import compared
 from tasks.records.near.measures import MEASURES, Measure
 from tasks.sources.features import Feature
@@ -110,7 +110,7 @@ found("Rounded", "NAME (rounded)", "snapshot.transforms.NAME.step", wrong, **mor
 """
 BUILT = """
 from types import SimpleNamespace
-from tasks import snapshots
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import SnapshotConfig
 
 config = TypeAdapter(SnapshotConfig).validate_python({"kind": "counted"})

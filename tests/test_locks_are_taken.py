@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import typer
 
-from flows import decisions
-from flows.commands import down, up
+from flows.commands import decisions
+from flows.commands import stack as commands
 from flows.session import registry_of
 from infra import prefect_server, stack
 from infra.services import Layout
@@ -387,7 +387,7 @@ def test_one_run_at_a_time_makes_the_tracking_database(tmp_path: Path, monkeypat
     shipper._ready = threading.Event()
     shipper.run = SimpleNamespace(home=Home(tmp_path), note=lambda **fields: seen.append(("notes", held(lock))))
     shipper._connect()
-    up.make_database(Home(tmp_path), Layout(tmp_path, tmp_path))
+    commands.make_database(Home(tmp_path), Layout(tmp_path, tmp_path))
     assert seen == [("connects", True), ("begins", True), ("notes", False), ("connects", True)]
 
 
@@ -420,35 +420,34 @@ def test_a_stack_is_started_and_stopped_by_one_command_at_a_time(
         return lambda *given: seen.append((what, held(lock))) or result
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
-    for module in (up, down):
-        monkeypatch.setattr(module, "Stack", Stack)
-    monkeypatch.setattr(up, "WATCH", 0.0)
+    monkeypatch.setattr(commands, "Stack", Stack)
+    monkeypatch.setattr(commands, "WATCH", 0.0)
     monkeypatch.setattr(signal, "signal", lambda *given: None)
-    up.stay(tmp_path)
+    commands.stay(tmp_path)
     assert seen == [("read", True), ("up", True), ("read", True)], "what another process has changed is read again"
     seen.clear()
 
     def signalled(seconds: float) -> None:
         raise Stopped(signal.SIGTERM)
 
-    monkeypatch.setattr(up, "time", SimpleNamespace(sleep=signalled))
-    up.stay(tmp_path)
+    monkeypatch.setattr(commands, "time", SimpleNamespace(sleep=signalled))
+    commands.stay(tmp_path)
     assert seen == [("read", True), ("down", True)], "a signal ends what stays in the foreground"
     seen.clear()
-    with pytest.raises(Stopped), up.stopped(tmp_path):
+    with pytest.raises(Stopped), commands.stopped(tmp_path):
         raise Stopped(signal.SIGTERM)
     assert seen == [("read", True), ("down", True)]
     seen.clear()
     with pytest.raises(typer.Exit):
-        down.down(as_json=True)
+        commands.down(as_json=True)
     assert seen == [("read", True), ("down", True)]
     seen.clear()
-    monkeypatch.setattr(up, "make_database", note("makes the database"))
-    monkeypatch.setattr(up.orchestration, "install", note("installs"))
-    monkeypatch.setattr(up.orchestration, "verify", note("verifies", []))
-    monkeypatch.setattr(up, "wanted", lambda stack, home, *given: Layout(home, home))
+    monkeypatch.setattr(commands, "make_database", note("makes the database"))
+    monkeypatch.setattr(commands.orchestration, "install", note("installs"))
+    monkeypatch.setattr(commands.orchestration, "verify", note("verifies", []))
+    monkeypatch.setattr(commands, "wanted", lambda stack, home, *given: Layout(home, home))
     with pytest.raises(typer.Exit):
-        up.up(as_json=True)
+        commands.up(as_json=True)
     steps = ["makes the database", "read", "up", "installs", "verifies"]
     assert seen == [("read", False), *((step, True) for step in steps)]
     assert not held(lock)

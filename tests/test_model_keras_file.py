@@ -16,7 +16,6 @@ import pytest
 from keras.src.backend.common import global_state
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.fine_tune import FileInit
 from tasks.errors import Failed, Refused
 from tasks.models import keras_archive, keras_file
 from tasks.models.architectures.user_models import KerasFileModel
@@ -24,6 +23,7 @@ from tasks.models.keras_archive import outside
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
 from tasks.training.fit import fit
+from tasks.training.initial import FileInit
 from tasks.training.starting import initial_weights
 from tests.support.tiny import CONFIG, MODEL, files
 

@@ -20,9 +20,6 @@ from tasks.compression.config import CompressConfig
 from tasks.compression.methods import quantise
 from tasks.compression.methods.quantise import Int8Dynamic
 from tasks.config.base import Conflict
-from tasks.config.optimizer import Adam
-from tasks.config.schedule import Constant
-from tasks.config.strategy import Pipeline
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import gates
@@ -41,6 +38,9 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.vit import ViTModel
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
+from tasks.training.optimizers import Adam
+from tasks.training.schedules import Constant
+from tasks.training.strategies import Pipeline
 from tests.support.documents import added
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import ROOT

@@ -14,11 +14,11 @@ from tasks.compression import changed
 from tasks.compression.methods.method import Method
 from tasks.compression.methods.prune import Prune
 from tasks.compression.stored import PreparedModel
-from tasks.config.fine_tune import FileInit
 from tasks.feed import open_snapshot
 from tasks.models.usage import CHOSEN, TRAINED, Usage
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
+from tasks.training.initial import FileInit
 from tasks.training.starting import usage_before
 from tasks.view.facts import Facts
 from tests.support.stand_ins import facts

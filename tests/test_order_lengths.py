@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config.base import identity
-from tasks.config.strategy import Mirrored, Tpu
-from tasks.config.train import TrainConfig
 from tasks.draws import permutation
 from tasks.errors import Refused, Stopped
 from tasks.feed import open_snapshot, orders
@@ -29,10 +27,12 @@ from tasks.feed.order import batch_rows
 from tasks.feed.orders import LengthOrder
 from tasks.models.architectures.encoder import EncoderModel
 from tasks.processes.workbench import Workbench
+from tasks.training.config import TrainConfig
 from tasks.training.engines.tensorflow import engine
 from tasks.training.engines.tensorflow.step import COLUMNS, without_padding
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
+from tasks.training.strategies import Mirrored, Tpu
 from tests.support.documents import DOCS
 from tests.support.tiny import CONFIG, FILES, files, stopping_after, write_hashes
 from tests.support.training import TWO, Training, distance
@@ -224,7 +224,7 @@ def test_a_training_by_length_is_proved_by_its_ledger(snapshot: Snapshot, unbrok
 def test_what_has_no_lengths_is_refused(tiny: Snapshot) -> None:
     features = open_snapshot(tiny.path).features
     with pytest.raises(Refused, match="needs a text of tokens"):
-        check_training(features, "classification", BY_LENGTH)
+        check_training(features, "classification", None, (), BY_LENGTH.order)
     with pytest.raises(Refused, match="use another order, or the transform tokens"):
         open_snapshot(tiny.path).reader("train", 4, order="lengths")
     with pytest.raises(Refused, match="no lengths; the order lengths needs the length of each example"):

@@ -16,8 +16,8 @@ from jinja2 import UndefinedError
 from PIL import Image
 
 from tasks.artifacts import Model, Records, Release, Snapshot
+from tasks.compression.judgement import Judgement
 from tasks.config.task import TASKS
-from tasks.runs.judgement import Judgement
 from tasks.view import comparison, examples, report, run_page, sections, summary, trainings
 from tasks.view import summary as description
 from tasks.view import variants as variants_page

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.runs.judgement import Judgement, Lost, Point, SliceLoss
+from tasks.compression.judgement import Judgement, Lost, Point, SliceLoss
 from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tasks.view import change, charts, examples, figure, kilobytes, results, seconds, some, trainings, words

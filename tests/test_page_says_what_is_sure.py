@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Report, Variant
+from tasks.compression.judgement import Judgement
 from tasks.config.compose import Config
-from tasks.runs.judgement import Judgement
 from tasks.store.files import pretty
 from tasks.view import run_page
 from tasks.view.facts import Facts

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks.compression.judgement import Judgement
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.paired import Contributions
-from tasks.runs.judgement import Judgement
 from tasks.view import results
 from tasks.view.charts import CURVES, MOST, Curve, draw
 from tasks.view.facts import Facts

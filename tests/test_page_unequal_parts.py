@@ -17,10 +17,10 @@ import pytest
 from flows import champions
 from flows.commands import backfill
 from infra import automations, backup
-from tasks.config.fine_tune import ChampionInit
 from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
 from tasks.runs.home import Home
+from tasks.training.initial import ChampionInit
 from tasks.view import charts, report, results
 from tasks.view import sections as data
 from tasks.view.comparison import Comparison, _environment

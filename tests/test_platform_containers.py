@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tasks.config.compose import load
-from tasks.processes.places import find_place
+from tasks.processes.config import find_place
 from tests.support.homes import ROOT, CommandHome
 from tests.support.hosts import DOCKERFILE, FEW, as_host, train
 from tests.support.hosts import names as names
@@ -69,11 +69,15 @@ def test_the_containers_are_the_hosts_of_the_training(monkeypatch: pytest.Monkey
     program, verb, flow, preset, *flags = json.loads(command)
     assert (program, verb, flow) == ("millrace", "worker", "training")
     config = load(ROOT / preset, zip([flag.removeprefix("--") for flag in flags[::2]], flags[1::2], strict=True))
-    assert config.train.cluster is not None
+    train, strategy = config.train, config.train.strategy
+    assert train.cluster is not None
     for rank, (name, service) in enumerate(SERVICES.items()):
         monkeypatch.setattr("socket.gethostname", lambda name=name: name)
-        assert service["hostname"] == name and find_place(config.train, {}).rank == rank
-        assert service["expose"] == [str(config.train.cluster.port)]
+        assert (
+            service["hostname"] == name
+            and find_place(train.cluster, strategy.kind, strategy.processes, {}).rank == rank
+        )
+        assert service["expose"] == [str(train.cluster.port)]
         assert int(service["stop_grace_period"].removesuffix("s")) > config.resources.grace
         assert service["build"]["dockerfile"] == "infra/container/Dockerfile"
         assert (INFRA / service["build"]["context"]).resolve() == ROOT

@@ -28,7 +28,7 @@ from prefect.exceptions import ParameterTypeError
 
 from flows import asking, champions, plans, preflight
 from flows.commands import backfill
-from flows.decisions import checked
+from flows.commands.decisions import checked
 from flows.launching import parse
 from flows.reply import STATUS, Reply, replying
 from flows.running import as_run, report_crash
@@ -56,8 +56,8 @@ from tasks.config.compose import Config, load
 from tasks.environment.secrets import Missing
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.runs.home import Home
-from tasks.runs.journal import last_of_training
 from tasks.runs.runs import Run, opened
+from tasks.store.journal import last_of_training
 from tasks.view import when
 from tests.support.homes import DIGITS, ROOT
 

@@ -29,8 +29,9 @@ PLACE = """
 import json, os, sys
 from pathlib import Path
 from tasks.config.compose import load
-from tasks.processes.places import find_place
-place = find_place(load(Path(sys.argv[1])).train, os.environ)
+from tasks.processes.config import find_place
+train = load(Path(sys.argv[1])).train
+place = find_place(train.cluster, train.strategy.kind, train.strategy.processes, os.environ)
 print(json.dumps([place.rank, list(place.cluster.hosts), place.by]))
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.commands.up import wanted
+from flows.commands.stack import wanted
 from infra.stack import Stack, Started
 from tasks.errors import Refused
 

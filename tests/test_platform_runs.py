@@ -15,7 +15,7 @@ import pytest
 from infra import automations
 from infra.services import ask
 from infra.stack import Stack
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tests.support.homes import DIGITS, compute_processes
 from tests.support.servers import Webhook, serving
 from tests.support.stacks import Up, wait

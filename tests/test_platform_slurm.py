@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.config.resources import ResourcesConfig
+from tasks.processes.config import ResourcesConfig
 from tasks.processes.fork_server import SHARED
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tests.support.homes import DIGITS, ROOT, CommandHome, surroundings
 from tests.support.shared import shared_fork_servers, shared_server
 from tests.support.stacks import wait

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from infra.services import Answered, call
-from infra.stack import MARK, Stack
+from infra.stack import GRACE, MARK, Stack
 from tests.support.homes import DIGITS
 from tests.support.stacks import Up, wait
 
@@ -200,7 +200,7 @@ def test_in_the_foreground_it_mends_itself_and_ends_with_down(stack: Up) -> None
 def test_a_signal_while_it_starts_leaves_nothing_up(stack: Up) -> None:
     with foreground(stack, "starting mlflow") as process:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(90) == 75
+        assert process.wait(6 * GRACE) == 75, "each service has it twice: its children, then itself; then what is left"
 
 
 def _mark_of(process: psutil.Process) -> str | None:

@@ -17,7 +17,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from infra.orchestration import TEMPLATE, ensure_pool
 from infra.services import POOL, Answered, Layout, call
-from tasks.config.resources import ResourcesConfig
+from tasks.processes.config import ResourcesConfig
 from tests.support.homes import ROOT
 from tests.support.shared import shared_server
 

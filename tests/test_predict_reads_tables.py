@@ -14,10 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.commands.predict import formatted
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.exporting import raw_rows
 from tasks.exporting.preprocess import read_transform
@@ -27,6 +25,8 @@ from tasks.exporting.score import _preprocessed
 from tasks.guess.splits import choose, examples_of
 from tasks.reader import Unusable
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources.features import Feature
 from tasks.sources.kinds.tables import CsvSource

@@ -13,6 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
+from tasks.compression.judgement import tags_of
 from tasks.errors import Failed
 from tasks.evaluation.gates import FAIL, PASS, promotion, with_gates
 from tasks.evaluation.gating import PromoteGate
@@ -20,7 +21,6 @@ from tasks.registry import comparison
 from tasks.registry.comparison import Compared
 from tasks.runner import judgements
 from tasks.runs.home import Home
-from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run, find_runs
 from tasks.view import results
 from tasks.view.facts import Facts

@@ -25,11 +25,11 @@ import psutil
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import fork_server, member, places, wire
 from tasks.processes import gang as gangs
 from tasks.processes.child import Child, _sendable
+from tasks.processes.config import ClusterConfig
 from tasks.processes.gang import MOST_REPLACED, Gang
 from tasks.processes.meeting import Joined, Meeting, RemoteProcess
 from tasks.processes.places import Process

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tasks.config.cluster import ClusterConfig
-from tasks.config.roles import CHIEF, WORKER
 from tasks.errors import Refused, Stopped
+from tasks.processes.config import CHIEF, WORKER, ClusterConfig
 from tasks.processes.fork_server import PASSED_ON, environment
 from tasks.processes.gang import Gang
 from tasks.processes.meeting import Meeting

@@ -12,7 +12,6 @@ import pytest
 
 from flows.preflight import check_brought, check_formats, check_source, check_strategy
 from tasks.config.compose import load
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed.needs import check_positive, check_snapshot, check_task
 from tasks.runs.home import Home
@@ -109,18 +108,22 @@ def test_the_verbs_check_artifacts_of_the_store_alike() -> None:
 
 def test_a_task_is_checked_by_roles() -> None:
     """Those of a source and of records; a snapshot's features are named for them."""
-    train = TrainConfig(steps=1, class_weights={"cat": 1.0})
-    check_task({"species": feature("label", role="label", classes=("cat",))}, "classification", train)
-    check_task({"image": {}, "label": {"classes": ["cat"]}}, "classification", train)
-    check_task({"species": feature("label", role="label")}, "classification", train)
-    check_task({"price": feature("number", role="target")}, "regression", TrainConfig(steps=1))
-    with pytest.raises(Refused, match="must name every class: cat, dog"):
-        check_task({"image": {}, "label": {"classes": ["cat", "dog"]}}, "classification", train)
+    weights = {"cat": 1.0}
+    check_task({"species": feature("label", role="label", classes=("cat",))}, "classification", weights)
+    check_task({"image": {}, "label": {"classes": ["cat"]}}, "classification", weights)
+    check_task({"species": feature("label", role="label")}, "classification", weights)
+    check_task({"price": feature("number", role="target")}, "regression", None)
+    of_two = {"image": {}, "label": {"classes": ["cat", "dog"]}}
+    for named in ({"dog": 2.0, "cat": 1.0}, "balanced", None):
+        check_task(of_two, "classification", named)
+    for named in (weights, {"cat": 1.0, "dog": 1.0, "cow": 1.0}):
+        with pytest.raises(Refused, match=r"train.class_weights: (dog|cow); must name every class: cat, dog"):
+            check_task(of_two, "classification", named)
     with pytest.raises(Refused, match="choose a source that has one"):
-        check_task({"image": {}}, "regression", TrainConfig(steps=1))
+        check_task({"image": {}}, "regression", None)
     with pytest.raises(Refused, match="learns a label, and there are label, price; use model.task multilabel or"):
         features = {"label": feature("category"), "price": feature("number", role="target")}
-        check_task(features, "classification", TrainConfig(steps=1))
+        check_task(features, "classification", None)
 
 
 def test_a_positive_class_is_one_of_the_classes() -> None:
@@ -159,7 +162,7 @@ def test_each_flow_refuses_what_it_would_use_and_no_more(
             raise PackageNotFoundError(package)
         return "1"
 
-    monkeypatch.setattr("tasks.config.strategy.version", version)
+    monkeypatch.setattr("tasks.training.strategies.version", version)
     monkeypatch.setattr("tasks.exporting.version", version)
     flags, field, unused = BEFORE_ALL[name]
     flags = [(key, value.replace("/nowhere", str(tmp_path / "nowhere"))) for key, value in flags]

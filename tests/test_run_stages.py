@@ -23,7 +23,7 @@ from tasks.runner.attempt import Attempt, current, threads_of_trials
 from tasks.runner.hosts import expectations
 from tasks.runner.identities import Code, Identity
 from tasks.runner.judgements import judged, kept
-from tasks.runner.planner import planning
+from tasks.runner.modes import previewing
 from tasks.runner.stages import run_stage
 from tasks.runs.home import Home
 from tasks.store.store import Store, digest_of
@@ -272,9 +272,9 @@ def test_a_rejected_variant_is_left_out_and_an_undecided_one_marked() -> None:
 
 
 def test_a_plan_knows_parents_of_other_stages(tmp_path: Path) -> None:
-    with planning(Store(tmp_path), load(DIGITS)) as planner:
-        parent = planner.plan("convert", Records, Identity({"a": 1}, {}, Code(1)), "records")
-        child = planner.plan("snapshot", Snapshot, Identity({"b": 1}, {"records": parent}, Code(1)), "snapshot")
-        assert planner.planned["snapshot"][0].parents["records"].digest == parent.digest
-        assert planner.find("snapshot", child.digest).manifest["parents"] == {"records": parent.digest}
-        assert planner.call("promote", lambda: pytest.fail("it always runs")) is None
+    with previewing(Store(tmp_path), load(DIGITS)) as preview:
+        parent = preview.plan("convert", Records, Identity({"a": 1}, {}, Code(1)), "records")
+        child = preview.plan("snapshot", Snapshot, Identity({"b": 1}, {"records": parent}, Code(1)), "snapshot")
+        assert preview.planned["snapshot"][0].parents["records"].digest == parent.digest
+        assert preview.find(Snapshot, child.digest, "snapshot").manifest["parents"] == {"records": parent.digest}
+        assert preview.call("promote", pytest.fail, lambda: pytest.fail("it always runs")) is None

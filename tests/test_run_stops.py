@@ -29,8 +29,8 @@ from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import RunRequest, attempt_run, current
 from tasks.runner.identities import Code, Identity
 from tasks.runner.stages import run_stage
-from tasks.runs.journal import read
 from tasks.sources.kinds.folders import TextFilesSource
+from tasks.store.journal import read
 from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome
 from tests.support.kills import stop
 from tests.support.shared import shared_fork_servers, shared_server

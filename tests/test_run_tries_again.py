@@ -28,7 +28,7 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.temporary import Temporary, remove_left
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Work, Workbench
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
 from tests.support.shared import shared_fork_servers
 from tests.support.stacks import wait

@@ -19,8 +19,6 @@ from tasks import train as verbs
 from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config, load
-from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.config import EvaluateConfig
@@ -32,6 +30,7 @@ from tasks.exporting import export as exports
 from tasks.exporting import score as scores
 from tasks.exporting.config import ExportConfig
 from tasks.records.assignment import Assignment
+from tasks.records.config import RecordsConfig
 from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
 from tasks.runner import starting_models as of_methods
@@ -41,9 +40,11 @@ from tasks.search import study as studies
 from tasks.search.config import TuneConfig
 from tasks.sources.hashes import split_numbers
 from tasks.training import fit as fitting
+from tasks.training.config import TrainConfig
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.tensorflow import engine as tensorflow_engine
 from tasks.training.group import Cluster
+from tasks.training.strategies import OneDevice
 from tasks.view import results
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
@@ -595,7 +596,6 @@ def test_a_step_is_built_with_all_of_its_settings(more: dict[str, Any], monkeypa
         return model
 
     for name, stub in {
-        "make_strategy": strategies,
         "make_objective": objectives,
         "adapt": adapted,
         "check_layers": Calls(),
@@ -612,11 +612,12 @@ def test_a_step_is_built_with_all_of_its_settings(more: dict[str, Any], monkeypa
         "trimmed": lambda order, features: f"padded for {order}",
     }.items():
         monkeypatch.setattr(tensorflow_engine, name, stub)
+    monkeypatch.setattr(OneDevice, "create", strategies)
     snapshot: Any = SimpleNamespace(features={})
     place: Any = SimpleNamespace(rank=2, size=4)
     of_task: Any = SimpleNamespace(task="classification", build=build)
     tensorflow_engine.build(config, of_task, snapshot, "plan", 11, place)
-    assert strategies.given == (config.strategy, place) and objectives.given[1] is config
+    assert strategies.given == (place,) and objectives.given[1] is config
     assert policies == ["mixed_bfloat16"] and keras.config.dtype_policy().name == "float32"
     assert adapted.given == (model, config, 11)
     assert (optimizers.given[0], optimizers.given[2], optimizers.more) == (config.optimizer, "bfloat16", {"ema": 0.9})

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.snapshots.transforms.texts import Tokens
 from tasks.sources.kinds.tables import CsvSource

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 
@@ -133,7 +133,8 @@ def png(number: int) -> bytes:
 
 def test_reading_needs_no_tensorflow(snapshot: SnapshotReader) -> None:
     code = (
-        "import sys; from tasks import sources, snapshots; from tasks.records import conversion; "
+        "import sys; from tasks import sources; from tasks.snapshots import work; "
+        "from tasks.records import conversion; "
         "from tasks.feed import open_snapshot, order; "
         f"print(open_snapshot({str(snapshot.path)!r}).arrays('train')['label'][:3].sum()); "
         "assert not {'tensorflow', 'keras', 'jax', 'mlflow', 'prefect'} & set(sys.modules)"

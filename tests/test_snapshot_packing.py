@@ -15,9 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.splits import SnapshotSplit
@@ -26,8 +24,10 @@ from tasks.feed import needs, open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import packing
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot
 from tasks.snapshots.text import Codec
 from tasks.sources.kinds.folders import TextFilesSource

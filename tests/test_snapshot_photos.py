@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks.config.records import RecordsConfig
 from tasks.reader import decoding
+from tasks.records.config import RecordsConfig
 from tasks.records.pixels import NotAnImage, sums
 from tests.support.raw_data import kinds
 

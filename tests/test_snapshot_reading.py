@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.config.task import WEIGHT
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.feed.batches import BatchReader
@@ -22,8 +19,11 @@ from tasks.feed.order import batch_rows
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.records import conversion
 from tasks.records.arrays import open_array
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.training.config import TrainConfig
 from tasks.training.feeding import Feed
 from tasks.training.plan import make_plan
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks import snapshots
 from tasks.artifacts import Records
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tests.support.benches import contents
@@ -97,9 +97,9 @@ import json, sys
 from pathlib import Path
 from tasks.artifacts import Records
 from tasks.snapshots.config import ImageSnapshot
-from tasks.config.records import RecordsConfig
+from tasks.records.config import RecordsConfig
 from tasks.sources.kinds.catalogues import SklearnSource
-from tasks import snapshots
+from tasks.snapshots import work as snapshots
 from tasks.records import conversion
 from tasks.store.staging import Staging
 from tasks.processes.workbench import Workbench

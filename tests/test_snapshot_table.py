@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks import snapshots
 from tasks.artifacts import Outcome, Records, Snapshot
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.reader import Reader
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.runner import identities
 from tasks.snapshots import table
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.snapshots.transforms.function import Function
 from tasks.snapshots.transforms.media import Image
@@ -138,25 +138,23 @@ class Dying(Memory):
 def test_a_killed_attempt_is_continued_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of 5 rows: 8 for fitting, 4 for the test split and 8 for the train split, in parts of 7 and 14 rows."""
     monkeypatch.setattr(table, "MOST_ROWS", 5)
-    config = TableSnapshot(shards=3)
     bench = bench_at(tmp_path / "whole")
-    outcome = table.make(bench, memory(), config)
+    outcome = table.build(bench, memory(), {}, 3)
     whole = bench.staging.rows()
     for tables in range(0, 20, 3):
         root = tmp_path / f"killed {tables}"
         with pytest.raises(Killed):
-            table.make(bench_at(root), Dying(memory(), tables), config)
+            table.build(bench_at(root), Dying(memory(), tables), {}, 3)
         bench, again = bench_at(root), Dying(memory(), 1000)
-        assert table.make(bench, again, config) == outcome
+        assert table.build(bench, again, {}, 3) == outcome
         assert bench.staging.rows() == whole, tables
         assert tables < 14 or again.read <= 40, "what was fitted, and finished parts, are not read again"
 
 
 def test_interrupted_at_any_piece_it_goes_on(tmp_path: Path) -> None:
     """Also between the last array of a shard and its counts."""
-    config = TableSnapshot(shards=2)
     goes_on_from_any_piece(
-        lambda bench: table.make(bench, memory(), config), lambda name: bench_at(tmp_path / name), least=8
+        lambda bench: table.build(bench, memory(), {}, 2), lambda name: bench_at(tmp_path / name), least=8
     )
 
 

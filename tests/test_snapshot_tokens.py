@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import tokenizers
 
-from tasks import snapshots
 from tasks.artifacts import Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader, document_of_targets
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import text, tokens
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TokensSnapshot
 from tasks.snapshots.text import Codec, fit, read_layout
 from tasks.snapshots.tokens import _sample
@@ -314,7 +314,7 @@ from dataclasses import replace
 from tests.support.benches import workbench
 from tasks.artifacts import Records
 from tasks.snapshots.config import TokensSnapshot
-from tasks import snapshots
+from tasks.snapshots import work as snapshots
 bench = replace(workbench(Path({str(tmp_path / "other")!r})), threads=1)
 layout = TokensSnapshot.model_validate_json({LAYOUT.model_dump_json()!r})
 snapshots.build(bench, Records("0", Path({str(parent.path)!r}), "records"), layout)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.sources import archives
 from tasks.sources.kinds.folders import ImageFolderSource, TextFilesSource
 from tasks.sources.trees import open_tree

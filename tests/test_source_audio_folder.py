@@ -12,10 +12,10 @@ import pytest
 import soundfile
 
 from tasks.artifacts import Records
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader
 from tasks.sources.kinds.folders import AudioFolderSource
 from tests.support.rows import everything

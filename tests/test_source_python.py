@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.sources import python
 from tasks.sources.kinds.tables import PythonSource
 from tests.support.rows import everything

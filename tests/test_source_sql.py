@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench, secrets_of
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.sources import sql
 from tasks.sources.kinds.tables import SqlSource
 from tests.support.rows import everything

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.sources import encoding, table_files, tfrecord
 from tasks.sources.kinds.tables import TfrecordSource
 from tasks.sources.record_files import decode, masked

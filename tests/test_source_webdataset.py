@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config.records import RecordsConfig
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.sources import table_files, webdataset
 from tasks.sources.kinds.tables import WebdatasetSource
 from tests.support.rows import everything

@@ -83,7 +83,8 @@ def test_no_log_is_whole_and_empty(tmp_path: Path) -> None:
 
 
 def test_the_account_stands_behind_how_somebody_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows import asking, decisions
+    from flows import asking
+    from flows.commands import decisions
 
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "millrace:T0PS3CRET")
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ada")

@@ -13,7 +13,7 @@ import pytest
 from flows.commands import doctor, predict
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
 from tasks.errors import Damaged, Failed
-from tasks.registry.config import ReleaseConfig
+from tasks.evaluation.promotion import ReleaseConfig
 from tasks.runner import hosts, stages
 from tasks.runner.attempt import current
 from tasks.runs.home import Home
@@ -79,7 +79,7 @@ def on_another_host(home: Home, snapshot: Artifact) -> Artifact | None:
 
 
 def measured(home: Home, snapshot: Artifact) -> Artifact:
-    """By `millrace doctor --input`, which asks the planner for the digests of a preset."""
+    """By `millrace doctor --input`, which asks a preview for the digests of a preset."""
     records = published(home, "records")
     planned = {"convert": [records], "snapshot": [snapshot]}
     with pytest.MonkeyPatch.context() as patch:

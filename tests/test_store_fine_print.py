@@ -19,18 +19,19 @@ import google_crc32c
 import pytest
 
 from tasks.artifacts import Artifact, Model, Outcome, Records
+from tasks.compression import judgement
 from tasks.config.compose import load
 from tasks.errors import Damaged, Failed, Refused, Stopped, Superseded
-from tasks.runs import differences, judgement, runs
+from tasks.runs import differences, runs
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.collection import Needs, collect, needed_by_releases, used
 from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home, find_home, is_local
-from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run, opened, resolve_run
 from tasks.store import files, lock, staging
 from tasks.store import store as checks
 from tasks.store.files import CHUNK, canonical, checksums, replacing, write
+from tasks.store.journal import JournalFile, read
 from tasks.store.lock import locked, place
 from tasks.store.store import Store, digest_of
 from tests.support.homes import DIGITS

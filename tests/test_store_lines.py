@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tasks.runs.journal import JournalFile, Steps, last_of_training, read
 from tasks.store import files
+from tasks.store.journal import JournalFile, Steps, last_of_training, read
 
 TORN = [b'{"a"', b'{"a":3', b'{"a":3}', b'{"a":3}\n{', b"\xff\x00", b"x" * (files.TAIL + 5)]
 """What a killed process, a full disk or a loss of power leaves of the end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.runs.journal import JournalFile, read
+from tasks.store.journal import JournalFile, read
 
 
 def test_the_first_value_and_time_of_a_point_stay(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.tracking.runs import find_or_begin
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.registries import RegistryHome

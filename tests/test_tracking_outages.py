@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.runs.journal import Point, read
+from tasks.store.journal import Point, read
 from tasks.tracking.shipping import ENVIRONMENT, WARN_AFTER
 from tests.support.disks import fill
 from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes

@@ -15,7 +15,7 @@ import pytest
 
 from tasks.config.notify import NotifyConfig
 from tasks.errors import Failed
-from tasks.runs.journal import JournalFile, Point, read
+from tasks.store.journal import JournalFile, Point, read
 from tasks.tracking import notifications, pruning, shipping
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.notifications import event_of, mail, notify, post

@@ -18,12 +18,11 @@ from mlflow.utils.validation import _validate_param
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.compose import load
-from tasks.config.roles import CHIEF, SIDECAR, WORKER
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import gang as crews
 from tasks.processes import places
 from tasks.processes.child import Child
+from tasks.processes.config import CHIEF, SIDECAR, WORKER
 from tasks.processes.gang import Gang
 from tasks.processes.threads import processor
 from tasks.processes.workbench import Limits, Request, Work
@@ -35,14 +34,15 @@ from tasks.runner.showing import MOST, Presence
 from tasks.runner.signals import Signals
 from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
-from tasks.runs.journal import JournalFile, read
 from tasks.search import study as studies
 from tasks.search.config import TuneConfig
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
+from tasks.store.journal import JournalFile, read
 from tasks.tracking import prefect_page
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.shipping import Shipper
+from tasks.training.config import TrainConfig
 from tests.support.homes import DIGITS
 
 

@@ -19,14 +19,14 @@ from tensorboard.util.tensor_util import make_ndarray
 
 from tasks.artifacts import Snapshot
 from tasks.config.base import Conflict
-from tasks.config.tensorboard import TensorBoard
-from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.board import FOLDER, written_in
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
+from tasks.training.sections import TensorBoard
 from tasks.view.facts import Facts
 from tasks.view.summary import describe_run
 from tests.support.homes import ROOT, CommandHome

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.spikes import Rollback
-from tasks.config.train import CheckpointConfig, EarlyStopping, TrainConfig
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import PAUSES
 from tasks.training.checkpoints import CHECKPOINT, StagedCheckpoints, unpack
+from tasks.training.config import TrainConfig
 from tasks.training.meter import Meter, Spike, Spikes, StepSums
 from tasks.training.plan import make_plan
 from tasks.training.primary import BestWeights
+from tasks.training.sections import CheckpointConfig, EarlyStopping, Rollback
 from tests.support.disks import break_reads
 from tests.support.toys import CONFIG, ToyEngine
 

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config.schedule import Cosine
-from tasks.config.spikes import Rollback
-from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.errors import Failed
 from tasks.feed import open_snapshot
 from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, Log, Progress
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Compute
 from tasks.training.feeding import names_of
 from tasks.training.meter import Meter, Spikes, StepSums
 from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights
 from tasks.training.samples import PREDICTED, Samples, read
+from tasks.training.schedules import Cosine
+from tasks.training.sections import EarlyStopping, Rollback
 from tasks.training.speed import SETTLED, Goodput, Speed
 from tests.support.benches import Pages
 

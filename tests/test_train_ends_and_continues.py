@@ -13,16 +13,16 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import identity
-from tasks.config.optimizer import Adam
-from tasks.config.schedule import Constant, Linear
-from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.errors import Refused, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
+from tasks.training.optimizers import Adam
 from tasks.training.primary import BestWeights
+from tasks.training.schedules import Constant, Linear
+from tasks.training.sections import CheckpointConfig, EarlyStopping
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import PLAIN
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
-from tasks.config.schedule import Constant
-from tasks.config.tensorboard import TensorBoard
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
+from tasks.processes.config import CHIEF, SIDECAR, WORKER, Role
 from tasks.processes.gang import Crew, HeldPort, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
+from tasks.training.config import TrainConfig
 from tasks.training.ledger import prove
 from tasks.training.meter import StepSums
 from tasks.training.plan import Pace, make_plan
+from tasks.training.schedules import Constant
+from tasks.training.sections import CheckpointConfig, TensorBoard
 from tasks.training.sidecar import connected, packed, serve
 from tests.support.homes import compute_processes
 from tests.support.tiny import stopping_after

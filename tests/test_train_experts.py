@@ -14,10 +14,6 @@ import tensorflow as tf
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.config.compose import load
-from tasks.config.fine_tune import FileInit
-from tasks.config.optimizer import Adam, Sgd
-from tasks.config.schedule import Constant
-from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
 from tasks.models import keras_file
 from tasks.models.architectures.transformer import TransformerModel
@@ -27,6 +23,10 @@ from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow.losses import weighted_sum
 from tasks.training.fit import fit
+from tasks.training.initial import FileInit
+from tasks.training.optimizers import Adam, Sgd
+from tasks.training.schedules import Constant
+from tasks.training.strategies import Mirrored, Pipeline
 from tests.support.homes import STDLIB_LM
 from tests.support.tiny import CONFIG, write_hashes
 

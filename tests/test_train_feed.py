@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
-from tasks.config.fine_tune import RateScaling
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.feed.augmentations import Flip
 from tasks.feed.augmenter import Augmenter
+from tasks.training.config import TrainConfig
 from tasks.training.feeding import Feed
 from tasks.training.plan import Pace, Plan, make_plan
+from tasks.training.schedules import RateScaling
 
 FLIP = (Flip(),)
 

@@ -11,8 +11,6 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config.optimizer import Sgd
-from tasks.config.schedule import Constant
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training import speed
@@ -20,6 +18,8 @@ from tasks.training.checkpoints import unpack
 from tasks.training.engines.tensorflow.flops import PEAKS, forward_flops, measured_flops
 from tasks.training.engines.tensorflow.watching import MOST, OTHERS, grouped
 from tasks.training.fit import fit
+from tasks.training.optimizers import Sgd
+from tasks.training.schedules import Constant
 from tests.support.homes import ROOT
 from tests.support.tiny import CONFIG, MODEL
 

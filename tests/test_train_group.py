@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config.strategy import MultiWorker, ParameterServer
-from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Failed, Lost
 from tasks.processes.workbench import Workbench
 from tasks.training import memory as of_training
 from tasks.training import sidecar
+from tasks.training.config import TrainConfig
 from tasks.training.engines import OutOfMemory
 from tasks.training.group import Alone, Cluster, Seconds, agree, signed
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter
 from tasks.training.sidecar import Sidecar, connected, packed, serve, unpacked
 from tasks.training.speed import Ranks, added, stragglers
+from tasks.training.strategies import MultiWorker, ParameterServer
 
 
 class Sums:

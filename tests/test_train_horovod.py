@@ -19,18 +19,17 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config.optimizer import Sgd
-from tasks.config.roles import CHIEF, WORKER
-from tasks.config.strategy import Horovod
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped
+from tasks.processes.config import CHIEF, WORKER
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow import self_test
-from tasks.training.engines.tensorflow.strategies import make_strategy
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import slots
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
+from tasks.training.optimizers import Sgd
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import Horovod
 from tests.support.homes import DIGITS, ROOT, surroundings
 from tests.support.tiny import CONFIG, MODEL, files, write_snapshot
 from tests.support.training import LONG, PLAIN, Training, distance, send, verdict
@@ -186,7 +185,7 @@ def exchange(bench: Workbench, content: bytes) -> tuple[list[int], list[int], by
     """Exchange numbers and bytes, where rank 0 starts late."""
     if bench.rank == 0:
         time.sleep(3)
-    group = make_strategy(Horovod(), Cluster(bench.rank, bench.addresses)).group
+    group = Horovod().create(Cluster(bench.rank, bench.addresses)).group
     sums = group.totals([2**64 - 1, bench.rank])
     received = group.share(content if bench.rank == 0 else None)
     return sums, group.totals([received == content]), group.share(b"" if bench.rank == 0 else None)
@@ -199,7 +198,7 @@ def test_processes_exchange_numbers_and_bytes(built: None, tmp_path: Path) -> No
 
 def left_alone(bench: Workbench) -> list[str]:
     """Return the errors of rank 0 in a step and in a sum after rank 1 has left."""
-    strategy = make_strategy(Horovod(), Cluster(bench.rank, bench.addresses))
+    strategy = Horovod().create(Cluster(bench.rank, bench.addresses))
     if bench.rank == 1:
         strategy.close()
         return []

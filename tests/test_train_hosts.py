@@ -18,28 +18,33 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.cluster import ClusterConfig
 from tasks.config.compose import validate
-from tasks.config.optimizer import Sgd
-from tasks.config.schedule import Cosine
-from tasks.config.strategy import MultiWorker
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
+from tasks.processes.config import ClusterConfig, Place, expanded, find_place
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
-from tasks.processes.places import Place, expanded, find_place
 from tasks.processes.wire import error_from_json, error_to_json, from_json, request_from_json, to_json
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import hosts
 from tasks.runs.home import Home
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.store.store import Store, digest_of
+from tasks.training.config import TrainConfig
+from tasks.training.optimizers import Sgd
+from tasks.training.schedules import Cosine
+from tasks.training.strategies import MultiWorker
 from tests.support.homes import DIGITS, CommandHome, compute_processes
 from tests.support.stacks import wait
 from tests.support.tiny import write_snapshot
 
 TWO = TrainConfig(steps=10, strategy=MultiWorker(workers=2))
+
+
+def place_of(train: TrainConfig, variables: dict[str, str]) -> Place:
+    return find_place(train.cluster, train.strategy.kind, train.strategy.processes, variables)
+
+
 JOB = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222"]}, "task": {"type": "worker", "index": 0}}
 
 
@@ -55,18 +60,18 @@ def test_the_environment_names_the_hosts(
     variables: dict[str, str], hosts: tuple[str, ...], rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "getfqdn", lambda: "job-1.svc.ns")
-    place = find_place(TWO, variables)
+    place = place_of(TWO, variables)
     assert (place.cluster.hosts, place.rank) == (hosts, rank)
 
 
 def test_hosts_of_the_preset_are_found_by_name_or_address() -> None:
     named = TWO.model_copy(update={"cluster": ClusterConfig(hosts=("elsewhere.invalid", socket.gethostname()))})
-    assert find_place(named, {}).rank == 1
+    assert place_of(named, {}).rank == 1
     loopback = TWO.model_copy(update={"cluster": ClusterConfig(hosts=("127.0.0.1", "192.0.2.1"), port=7555)})
-    assert find_place(loopback, {}).rank == 0
-    assert find_place(loopback, {"JOB_COMPLETION_INDEX": "1"}).rank == 1
+    assert place_of(loopback, {}).rank == 0
+    assert place_of(loopback, {"JOB_COMPLETION_INDEX": "1"}).rank == 1
     port_alone = TWO.model_copy(update={"cluster": ClusterConfig(port=7555)})
-    assert find_place(port_alone, {"TF_CONFIG": json.dumps(JOB)}).cluster.port == 7555
+    assert place_of(port_alone, {"TF_CONFIG": json.dumps(JOB)}).cluster.port == 7555
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_a_place_that_is_not_clear_is_refused(
 ) -> None:
     monkeypatch.setattr(socket, "getfqdn", lambda: "here")
     with pytest.raises(Refused) as refused:
-        find_place(TWO, variables)
+        place_of(TWO, variables)
     assert words in str(refused.value)
 
 

@@ -14,10 +14,6 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import Conflict, identity
-from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
-from tasks.config.optimizer import Sgd
-from tasks.config.strategy import Mirrored, Pipeline
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
@@ -27,12 +23,17 @@ from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
-from tasks.training import starting
+from tasks.training import initial, starting
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, create
 from tasks.training.engines.tensorflow import weights as adapting
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
+from tasks.training.initial import FileInit, KerasHubInit, ModelInit
+from tasks.training.optimizers import Sgd
 from tasks.training.plan import make_plan
+from tasks.training.sections import Lora
+from tasks.training.strategies import Mirrored, Pipeline
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.support.training import raise_conflict
 
@@ -233,7 +234,7 @@ def test_a_training_begins_with_a_backbone_of_keras_hub(
     weights = starting.initial_weights(config, None, model, snapshot.features, 5)
     paths = [variable.path for variable in model.build(snapshot.features, 5).variables]
     got = {path: weights[f"model/{number:05d}"] for number, path in enumerate(paths)}
-    expected = starting.by_path(bert)
+    expected = initial.by_path(bert)
     assert len(expected) > 20 and {f"encoder/{path}" for path in expected} <= got.keys()
     assert all(np.array_equal(got[f"encoder/{path}"], values) for path, values in expected.items())
 
@@ -244,7 +245,7 @@ def test_a_training_begins_with_a_backbone_of_keras_hub(
         starting.initial_weights(KerasHubInit(preset=str(tmp_path / "empty")), None, model, snapshot.features, 5)
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(Failed, match="train.init.kind: keras_hub; needs the package keras-hub; install the extra hub"):
-        starting.of_keras_hub(config, bert, None)
+        config.weights(bert, None)
 
 
 def test_a_function_in_a_keras_file_is_not_run(snapshot: SnapshotReader, tmp_path: Path) -> None:

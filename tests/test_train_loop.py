@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.schedule import Constant
 from tasks.training.loop import train
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Pace, Plan
+from tasks.training.schedules import Constant
 
 
 @dataclass

@@ -11,13 +11,15 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config.base import Conflict
-from tasks.config.optimizer import Adam, Sgd
-from tasks.config.schedule import Constant
-from tasks.config.train import TrainConfig
+from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.engines.tensorflow.objectives import class_weights, make_objective
+from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.engine import make_objective
+from tasks.training.engines.tensorflow.objectives import class_weights
+from tasks.training.optimizers import Adam, Sgd
+from tasks.training.schedules import Constant
 from tests.support.tiny import CONFIG
 
 CONSTANT = {"schedule": Constant(), "optimizer": Adam()}
@@ -40,18 +42,18 @@ def test_class_weights_are_by_name_or_balanced_and_must_be_whole(tiny: Snapshot)
     reader = open_snapshot(tiny.path)
 
     def of(given: Any) -> list[float]:
-        return class_weights(CONFIG.model_copy(update={"class_weights": given}), reader).tolist()
+        return class_weights(given, reader).tolist()
 
     assert of("balanced") == [1.0, 1.0]
     assert of({"odd": 3.0, "even": 1.0}) == [1.0, 3.0]
-    with pytest.raises(Conflict, match="must name every class: even, odd"):
+    with pytest.raises(Refused, match="must name every class: even, odd"):
         of({"odd": 1.0})
 
 
 def test_a_class_without_an_example_in_train_leaves_the_balance_to_the_others() -> None:
     labels = {"label": np.array([0, 0, 0, 2])}
     reader: Any = SimpleNamespace(features={"label": {"classes": ["a", "rare", "b"]}}, arrays=lambda split: labels)
-    weights = class_weights(CONFIG.model_copy(update={"class_weights": "balanced"}), reader)
+    weights = class_weights("balanced", reader)
     np.testing.assert_allclose(weights, [4 / (2 * 3), 0, 4 / 2])
 
 

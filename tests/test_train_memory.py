@@ -17,9 +17,6 @@ from pydantic import ValidationError
 from tasks.artifacts import Snapshot
 from tasks.config.base import Conflict
 from tasks.config.compose import Config
-from tasks.config.schedule import Constant
-from tasks.config.strategy import Mirrored, Pipeline
-from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
@@ -28,12 +25,15 @@ from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.stages import cheapest, packed, segments
 from tasks.processes.workbench import Workbench
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Engine, create
 from tasks.training.engines.tensorflow.memory import activations
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.memory import FITTED, candidates, micro_batches
 from tasks.training.plan import make_plan
+from tasks.training.schedules import Constant
+from tasks.training.strategies import Mirrored, Pipeline
 from tests.support.tiny import CONFIG, files, stopping_after
 from tests.support.training import raise_conflict
 

@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.config.fine_tune import Lora
-from tasks.config.optimizer import Adam, AdamW, Sgd
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
-from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.engine import make_objective
 from tasks.training.engines.tensorflow.optimizers import averages, make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring
 from tasks.training.engines.tensorflow.step import without_padding
 from tasks.training.engines.tensorflow.watching import OTHERS, Groups, grouped
 from tasks.training.engines.tensorflow.weights import Weights, adapt, belongs, merged
 from tasks.training.group import Alone, Cluster
-from tasks.training.starting import named
+from tasks.training.optimizers import Adam, AdamW, Sgd, named
+from tasks.training.sections import Lora
 
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.0, 0.25, 3.0]], np.float32)
 WEIGHT = np.array([1.0, 0.5], np.float32)

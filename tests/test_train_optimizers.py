@@ -15,19 +15,18 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Snapshot
 from tasks.config.base import Conflict
-from tasks.config.fine_tune import RateScaling
-from tasks.config.optimizer import OPTIMIZERS, AdamW, AnyOptimizer, Lamb, Muon, Sgd
-from tasks.config.schedule import Constant, Cosine, ScheduleConfig
-from tasks.config.strategy import ParameterServer
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Stopped
 from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Engine, create
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
+from tasks.training.optimizers import AdamW, Lamb, Muon, Optimizer, Sgd
 from tasks.training.plan import make_plan
+from tasks.training.schedules import Constant, Cosine, RateScaling, ScheduleConfig
+from tasks.training.strategies import ParameterServer
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import raise_conflict
 
@@ -48,6 +47,7 @@ ARGUMENTS_NOT_OFFERED = {
     "muon_c": "as muon_a",
 }
 DECAYS = {"weight_decay": 0.1}
+OPTIMIZERS = Optimizer.kinds()
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_every_optimizer_that_keras_has_is_offered_or_has_a_reason() -> None:
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_settings_are_arguments_of_keras_with_its_defaults(kind: str) -> None:
-    config: AnyOptimizer = OPTIMIZERS[kind]()
+    config: Optimizer = OPTIMIZERS[kind]()
     theirs = inspect.signature(getattr(keras.optimizers, config.keras_class).__init__).parameters
     own = config.arguments()
     assert own.keys() <= theirs.keys()
@@ -149,7 +149,7 @@ def test_a_resumed_engine_takes_the_same_steps(kind: str, snapshot: SnapshotRead
 def test_weight_decay_leaves_vectors_and_named_layers(snapshot: SnapshotReader) -> None:
     """Without a gradient only the decay moves weights."""
 
-    def moved(config: AnyOptimizer) -> list[str]:
+    def moved(config: Optimizer) -> list[str]:
         from tasks.training.engines.tensorflow.optimizers import make_optimizer
 
         paths = {"hidden_0/kernel": (3, 4), "hidden_0/bias": (4,), "logits/kernel": (4, 2)}

@@ -13,16 +13,16 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Snapshot
-from tasks.config.optimizer import Adam, Sgd
-from tasks.config.schedule import Cosine, ScheduleConfig
-from tasks.config.strategy import Mirrored, ParameterServer, Tpu
 from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
 from tasks.training.fit import fit
 from tasks.training.meter import Meter, StepSums
+from tasks.training.optimizers import Adam, Sgd
 from tasks.training.plan import Plan, make_plan
+from tasks.training.schedules import Cosine, ScheduleConfig
 from tasks.training.speed import Goodput, Speed
+from tasks.training.strategies import Mirrored, ParameterServer, Tpu
 from tests.support.benches import Pages
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.support.training import PLAIN, distance, variables

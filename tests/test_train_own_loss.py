@@ -13,11 +13,11 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import Conflict
 from tasks.config.compose import load
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models.keras_file import architecture
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import raise_conflict

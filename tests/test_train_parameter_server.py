@@ -14,20 +14,20 @@ import pytest
 from tasks.artifacts import Snapshot
 from tasks.config.base import identity
 from tasks.config.compose import Config, validate
-from tasks.config.fine_tune import FileInit
-from tasks.config.optimizer import AdamW, Sgd
-from tasks.config.strategy import OneDevice, ParameterServer
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Refused, Stopped
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.parameter_server.shards import pieces_of, placed
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
+from tasks.training.initial import FileInit
+from tasks.training.optimizers import AdamW, Sgd
 from tasks.training.plan import make_plan
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import OneDevice, ParameterServer
 from tests.support.homes import DIGITS, SMALL, CommandHome
 from tests.support.tiny import CONFIG, MODEL
 from tests.support.training import PLAIN, Training, distance, send

@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tasks.config.optimizer import AdamW, Sgd
-from tasks.config.strategy import OneDevice, Pipeline
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
@@ -22,7 +19,11 @@ from tasks.models.stages import balanced, cut, separators
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt
-from tasks.runs.journal import read
+from tasks.store.journal import read
+from tasks.training.config import TrainConfig
+from tasks.training.optimizers import AdamW, Sgd
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import OneDevice, Pipeline
 from tests.support.tiny import MODEL, files
 from tests.support.training import Training, distance, send, variables
 
@@ -133,12 +134,11 @@ def transformers(bench: Workbench, devices: int, precision: str) -> tuple[float,
     """Return the differences of weights after three steps, and of outputs, between stages and one device."""
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.strategies import make_strategy
     from tasks.training.group import Cluster
 
     batch, results = batches(TOKENS, 3, 4), []
     for config in (Pipeline(devices=devices, micro_batches=2), OneDevice()):
-        strategy = make_strategy(config, Cluster())
+        strategy = config.create(Cluster())
         step = step_by(strategy, TRANSFORMER, TOKENS, Sgd(), precision)
         strategy.prepare(step, specs(batch))(batch, np.full(3, 0.1, np.float32))
         variables = [variable.value.numpy() for variable in step.model.variables]
@@ -161,10 +161,9 @@ def test_a_transformer_whose_first_and_last_stage_share_the_embedding_equals_one
 
 def pipelined() -> tuple[Any, Any]:
     """Return a step of an mlp on two devices with three micro-batches, and a batch."""
-    from tasks.training.engines.tensorflow.strategies import make_strategy
     from tasks.training.group import Cluster
 
-    strategy: Any = make_strategy(Pipeline(devices=2, micro_batches=3), Cluster())
+    strategy: Any = Pipeline(devices=2, micro_batches=3).create(Cluster())
     step = strategy.pipelined(step_by(strategy, MLP, IMAGES, AdamW(), "float32"))
     return step, {name: values[0] for name, values in batches(IMAGES, 1, 12).items()}
 

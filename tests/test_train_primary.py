@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from tasks.config.train import EarlyStopping, TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import forward, keras_file
 from tasks.models.architectures.convnet import ConvnetModel
 from tasks.processes.workbench import Workbench
 from tasks.runner import identities
+from tasks.training.config import TrainConfig
 from tasks.training.engines.tensorflow.scoring import gathered
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster
 from tasks.training.primary import Judged, Primary, evaluated
+from tasks.training.sections import EarlyStopping
 from tests.support.digits import Digits
 
 MODEL = ConvnetModel(dropout=0.0)

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config.optimizer import Sgd
-from tasks.config.schedule import Constant
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Stopped
 from tasks.feed.augmentations import Crop, Flip, Mixup, Noise
 from tasks.feed.order import batch_rows
@@ -22,6 +19,9 @@ from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, hash_of, prove
+from tasks.training.optimizers import Sgd
+from tasks.training.schedules import Constant
+from tasks.training.sections import CheckpointConfig
 from tests.support.ledgers import ledger_of
 from tests.support.tiny import CONFIG as PLAIN
 from tests.support.tiny import MODEL, STEPS, files, stopping_after, write_snapshot

@@ -17,9 +17,6 @@ import pytest
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config.base import Conflict, identity
-from tasks.config.optimizer import Sgd
-from tasks.config.strategy import MultiWorker
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import over_seeds
@@ -30,15 +27,18 @@ from tasks.models.architectures.user_models import ImportedModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import resolve_run
+from tasks.store.journal import JournalFile, read
 from tasks.training import choosing
 from tasks.training.choosing import choose, mean_of, rank
+from tasks.training.config import TrainConfig
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit
+from tasks.training.optimizers import Sgd
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, name_of, seed_of
+from tasks.training.strategies import MultiWorker
 from tasks.view import comparison
 from tasks.view.comparison import Comparison
 from tasks.view.examples import samples

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from tasks.config.compose import load
-from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.attempt import Attempt, RunRequest, attempt_run
@@ -17,6 +16,7 @@ from tasks.runner.starting_models import check_strategy
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import replicated
+from tasks.training.strategies import Mirrored, MultiWorker, OneDevice, Pipeline
 from tests.support.homes import DIGITS
 from tests.support.training import verdict
 

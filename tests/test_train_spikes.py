@@ -13,16 +13,16 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config.base import Conflict, identity
-from tasks.config.schedule import Piecewise
-from tasks.config.spikes import Rollback
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.store.files import canonical
 from tasks.training.checkpoints import unpack
+from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
 from tasks.training.meter import Spikes, StepSums
+from tasks.training.schedules import Piecewise
+from tasks.training.sections import CheckpointConfig, Rollback
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import Training, raise_conflict
 

@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.config.optimizer import Sgd
-from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Strategy
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models.features import Input
 from tasks.models.layers import count_weights, embedded, head, initialise, input_layer, layer_seed, name_operations
 from tasks.training import board
 from tasks.training.board import Trace, written_in
-from tasks.training.engines.tensorflow.engine import check_layers
-from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.engine import check_layers, make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import (
     FINITE,
@@ -38,6 +35,8 @@ from tasks.training.engines.tensorflow.step import (
 )
 from tasks.training.engines.tensorflow.watching import POINTS, Watched
 from tasks.training.meter import Meter
+from tasks.training.optimizers import Sgd
+from tasks.training.strategies import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Strategy
 from tests.support.refusals import field_of
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5], [2.0, 2.0]], np.float32)

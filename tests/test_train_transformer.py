@@ -85,8 +85,8 @@ def test_keras_alone_reads_the_file_and_its_bytes_repeat(bench, benches, model, 
 
 
 def test_embeddings_do_not_decay_but_matrices_do(model):
-    from tasks.config.optimizer import AdamW
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
+    from tasks.training.optimizers import AdamW
 
     optimizer = make_optimizer(AdamW(weight_decay=0.1), model.trainable_variables)
     decayed = {v.path for v in model.trainable_variables if optimizer._use_weight_decay(v)}

@@ -6,17 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tasks.config.strategy import Horovod, Mirrored, MultiWorker, Pipeline, Tpu
 from tasks.environment import hardware
 from tasks.errors import Failed
-from tasks.training.engines.tensorflow.strategies import STRATEGIES
+from tasks.training import strategies
 from tasks.training.group import Cluster
+from tasks.training.strategies import Horovod, Mirrored, MultiWorker, Pipeline, Strategy, Tpu
+
+OF_HOROVOD = "tasks.training.engines.tensorflow.strategies.horovod"
 
 
 class Connected(Exception):
@@ -67,8 +68,8 @@ def machine(tf: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Machine
     return made
 
 
-def create(config: Any, cluster: Cluster = Cluster()) -> Any:
-    return import_module(STRATEGIES[config.kind]).create(config, cluster)
+def create(config: Strategy, cluster: Cluster = Cluster()) -> Any:
+    return config.create(cluster)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_each_process_of_a_host_has_an_accelerator_of_its_own(
     library.tensorflow = part  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "horovod", library)
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", part)
-    monkeypatch.delitem(sys.modules, STRATEGIES["horovod"], raising=False)
+    monkeypatch.delitem(sys.modules, OF_HOROVOD, raising=False)
     host = machine(accelerators)
     cluster = Cluster(2, ("one:1", "two:1", "two:2"))
     with pytest.raises(Failed if used is None else Connected) as raised:
@@ -135,7 +136,7 @@ def test_each_process_of_a_host_has_an_accelerator_of_its_own(
     assert host.visible == ([] if used is None else [used])
     if used is None:
         assert (raised.value.field, raised.value.saw) == ("train.strategy.workers", 2)  # type: ignore[attr-defined]
-    sys.modules.pop(STRATEGIES["horovod"], None)
+    sys.modules.pop(OF_HOROVOD, None)
 
 
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:8470"])
@@ -143,14 +144,13 @@ def test_each_process_of_a_host_has_an_accelerator_of_its_own(
 def test_a_tpu_has_exactly_the_cores_that_are_asked_for(
     cores: int, accepted: bool, address: str, tf: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_tpus = import_module(STRATEGIES["tpu"])
     asked: list[str] = []
     resolver = SimpleNamespace(master=lambda: address)
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", lambda tpu: asked.append(tpu) or resolver)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda given: asked.append("connected"))
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", lambda given: asked.append("reset"))
     monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda given: SimpleNamespace(num_replicas_in_sync=cores))
-    monkeypatch.setattr(of_tpus, "check_address", lambda given: asked.append(given))
+    monkeypatch.setattr(strategies, "check_address", lambda given: asked.append(given))
     if accepted:
         assert create(Tpu(address=address, devices=8)).devices == 8
     else:

@@ -15,23 +15,23 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config.compose import validate
-from tasks.config.fine_tune import FileInit, Lora
-from tasks.config.optimizer import Adam, AdamW, Sgd
-from tasks.config.roles import CHIEF, WORKER, Role
-from tasks.config.strategy import MultiWorker, OneDevice
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.feed import open_snapshot
+from tasks.processes.config import CHIEF, WORKER, Role
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.showing import Presence
-from tasks.runs.journal import read
+from tasks.store.journal import read
 from tasks.training.engines import create
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds
+from tasks.training.initial import FileInit
 from tasks.training.meter import Meter, StepSums
+from tasks.training.optimizers import Adam, AdamW, Sgd
 from tasks.training.plan import make_plan
+from tasks.training.sections import CheckpointConfig, Lora
 from tasks.training.speed import Ranks, stragglers
+from tasks.training.strategies import MultiWorker, OneDevice
 from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.support.stacks import wait
 from tests.support.tiny import CONFIG, MODEL, files

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tasks.config.train import TrainConfig
-from tasks.runs.journal import JournalFile
 from tasks.search.choosing import MedianPruner, TpeSampler
 from tasks.search.judging import Judge
 from tasks.search.table import COMPLETE, RUNNING, Trial, best_of
+from tasks.store.journal import JournalFile
+from tasks.training.config import TrainConfig
 
 EVALUATIONS = [(10, 0.6, 1.0), (20, 0.9, 0.5), (30, 0.9, 0.5), (40, 0.7, 0.8)]
 """Step, score and loss."""

@@ -281,7 +281,7 @@ def test_the_longest_of_the_known_searches_counts_and_the_same_methods_are_made_
 def test_a_strategy_is_tested_once_for_each_precision_and_one_float32_device_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.config.train import TrainConfig
+    from tasks.training.config import TrainConfig
 
     tested: list[str] = []
     measured: list[Any] = []

@@ -1,4 +1,4 @@
-"""The `millrace` command, one file per command."""
+"""The `millrace` command: a file for each large command, or for those on the same thing."""
 
 from __future__ import annotations
 
@@ -7,30 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import (
-    approve,
-    backfill,
-    backup,
-    board,
-    diff,
-    doctor,
-    down,
-    drill,
-    gc,
-    predict,
-    reject,
-    restore,
-    rollback,
-    run,
-    show,
-    status,
-    up,
-    verify,
-    why,
-    worker,
-)
+from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, show, stack, worker
 from flows.commands import init as init_command
-from flows.commands import list_ as list_command
 from flows.flags import SETTINGS
 
 LIBRARIES = ("tensorflow", "keras", "prefect", "mlflow")
@@ -68,20 +46,20 @@ app.command("worker", context_settings=SETTINGS)(worker.worker)
 app.command("predict")(predict.predict)
 app.command("drill", context_settings=SETTINGS)(drill.drill)
 app.command("init")(init_command.init)
-app.command("up")(up.up)
-app.command("status")(status.status)
-app.command("down")(down.down)
+app.command("up")(stack.up)
+app.command("status")(stack.status)
+app.command("down")(stack.down)
 app.command("backfill", context_settings=SETTINGS)(backfill.backfill)
-app.command("list")(list_command.list_)
+app.command("list")(runs.list_)
 app.command("show")(show.show)
-app.command("verify")(verify.verify)
-app.command("board")(board.board)
-app.command("diff")(diff.diff)
-app.command("why", context_settings=SETTINGS)(why.why)
-app.command("approve")(approve.approve)
-app.command("reject")(reject.reject)
-app.command("rollback")(rollback.rollback)
-app.command("gc")(gc.gc)
-app.command("backup")(backup.backup)
-app.command("restore")(restore.restore)
+app.command("verify")(home.verify)
+app.command("board")(runs.board)
+app.command("diff")(runs.diff)
+app.command("why", context_settings=SETTINGS)(runs.why)
+app.command("approve")(decisions.approve)
+app.command("reject")(decisions.reject)
+app.command("rollback")(decisions.rollback)
+app.command("gc")(home.gc)
+app.command("backup")(home.backup)
+app.command("restore")(home.restore)
 app.command("doctor")(doctor.doctor)

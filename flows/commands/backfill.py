@@ -91,7 +91,7 @@ def moment(field: str, given: str) -> datetime:
 
 def length_of(every: str) -> timedelta:
     """Return the length of a span from text (`12h`, `7d`)."""
-    from tasks.config.records import UNITS
+    from tasks.records.config import UNITS
 
     number, unit = every[:-1], every[-1:]
     if unit not in UNITS or not number.isdecimal() or int(number) == 0:

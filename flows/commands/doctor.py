@@ -22,8 +22,8 @@ from tasks.view import terminal
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
-    from tasks.config.train import Precision
     from tasks.training.ceilings import Ceiling, Trained
+    from tasks.training.config import Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 

@@ -80,7 +80,7 @@ def _content_lines(reply: Reply, artifact: Artifact) -> Iterator[str]:
 
 
 def _run(reply: Reply, run: Run) -> Iterator[str]:
-    from tasks.runs import judgement
+    from tasks.compression import judgement
     from tasks.view.facts import Facts
     from tasks.view.summary import run_lines
 

@@ -15,7 +15,7 @@ from tasks.runs.home import Home, find_home
 
 if TYPE_CHECKING:
     from tasks.config.compose import Config
-    from tasks.processes.places import Place
+    from tasks.processes.config import Place
 
 
 def worker(
@@ -34,12 +34,13 @@ def worker(
         process.pause()
         home = find_home().readable()
         from tasks.config.compose import load
-        from tasks.processes.places import find_place
+        from tasks.processes.config import find_place
         from tasks.view import terminal
 
         config = load(preset, flags, terminal.say)
-        place = find_place(config.train, os.environ)
-        train = config.train.model_copy(update={"cluster": place.cluster})
+        train, strategy = config.train, config.train.strategy
+        place = find_place(train.cluster, strategy.kind, strategy.processes, os.environ)
+        train = train.model_copy(update={"cluster": place.cluster})
         config = config.model_copy(update={"train": train})
         if place.rank == 0:
             server = connect(home, context.obj)

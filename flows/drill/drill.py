@@ -264,7 +264,7 @@ def proven(run: Run) -> list[str]:
 
 def counted(run: Run) -> tuple[int, list[str]]:
     """Return how many points of the journal MLflow has, and what of them it lacks or has twice."""
-    from tasks.runs.journal import FILE, read
+    from tasks.store.journal import FILE, read
     from tasks.tracking.runs import points_of
 
     wanted = {(name, point.step) for point in read(run.folder / FILE) for name in point.metrics}

@@ -16,8 +16,8 @@ import psutil
 
 from tasks.environment.process import PYTHON, environment
 from tasks.runs.home import Home
-from tasks.runs.journal import FILE as JOURNAL
-from tasks.runs.journal import last_of_training
+from tasks.store.journal import FILE as JOURNAL
+from tasks.store.journal import last_of_training
 
 SERVERS = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MILLRACE_FORK_SERVERS")
 """Variables by which a run would use servers that are not of its home."""

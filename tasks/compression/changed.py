@@ -12,12 +12,12 @@ import numpy as np
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression.methods.method import ModelMethod
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models.architecture import stored_model
 from tasks.models.features import Arrays
 from tasks.models.keras_file import architecture, load, save
 from tasks.models.usage import Usage
+from tasks.training.config import TrainConfig
 
 if TYPE_CHECKING:
     import keras

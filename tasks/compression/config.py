@@ -13,8 +13,8 @@ from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
 from tasks.config.kinds import any_of
 from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
-from tasks.config.train import TrainConfig
 from tasks.evaluation.gating import CompressGate, FloatGate, fit_gates
+from tasks.training.config import TrainConfig
 
 
 def names() -> list[str]:

@@ -15,6 +15,7 @@ from tasks.compression import front
 from tasks.compression.config import CompressConfig
 from tasks.compression.forms import FLOAT, Form
 from tasks.compression.front import Point, slowest_of
+from tasks.compression.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
 from tasks.compression.methods.method import Method
 from tasks.evaluation import gates
 from tasks.evaluation.config import EvaluateConfig
@@ -27,7 +28,6 @@ from tasks.evaluation.report import read_slices
 from tasks.evaluation.tasks import judge_of
 from tasks.evaluation.units import UNITS, Floats, at
 from tasks.exporting import EVIDENCE, LITERT
-from tasks.runs.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

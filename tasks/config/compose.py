@@ -16,25 +16,25 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, OWN_CODE, Conflict, IsPath, Name, Section, identity
-from tasks.config.fine_tune import ChampionInit
 from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
 from tasks.config.paths import add_folders, change_searched, make_absolute
-from tasks.config.records import RecordsConfig
 from tasks.config.refusals import explain, quoted
-from tasks.config.resources import ResourcesConfig
 from tasks.config.task import TASKS
-from tasks.config.train import TrainConfig
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 from tasks.evaluation.config import EvaluateConfig
+from tasks.evaluation.promotion import PromoteConfig, ReleaseConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
-from tasks.registry.config import PromoteConfig, ReleaseConfig
+from tasks.processes.config import ResourcesConfig
+from tasks.records.config import RecordsConfig
 from tasks.search.config import TuneConfig, Values
 from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig
 from tasks.sources.kinds import SourceConfig
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.training.config import TrainConfig
+from tasks.training.initial import ChampionInit
 
 FORMAT = 1
 """Of presets; one may say `format: 1`."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from tasks.config.base import Conflict
 from tasks.config.inputs import TOKENS
 from tasks.config.task import LABEL, TASKS
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed import augmenter
+from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.orders import Order
 from tasks.snapshots.config import SNAPSHOTS, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.snapshots.fitting import choose
 from tasks.sources.features import Feature, of_role
+
+ClassWeights = Literal["balanced"] | dict[str, float] | None
+"""`train.class_weights`."""
 
 
 def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
@@ -42,14 +45,18 @@ def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
         choose(known, config.transforms)
 
 
-def check_training(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
+def check_training(
+    features: Mapping[str, Any], task: str, class_weights: ClassWeights, augment: Sequence[AugmentConfig], order: Order
+) -> None:
     """Raise `Refused` where a snapshot of these features does not have what the task and the training need."""
-    check_task(features, task, train)
-    augmenter.check(train.augment, augmenter.input_kinds(features))
-    _check_order(train, any("padding" in feature for feature in features.values()), features)
+    check_task(features, task, class_weights)
+    augmenter.check(augment, augmenter.input_kinds(features))
+    _check_order(order, any("padding" in feature for feature in features.values()), features)
 
 
-def check_inputs(features: Mapping[str, Any], config: SnapshotConfig, train: TrainConfig) -> None:
+def check_inputs(
+    features: Mapping[str, Any], config: SnapshotConfig, augment: Sequence[AugmentConfig], order: Order
+) -> None:
     """Raise `Refused` where the snapshot of these features of a source will have no input for `train.augment` or
     `train.order`.
 
@@ -58,14 +65,14 @@ def check_inputs(features: Mapping[str, Any], config: SnapshotConfig, train: Tra
     kinds = config.input_kinds({name: Feature.from_json(each) for name, each in features.items()})
     if kinds is None:
         return
-    augmenter.check(train.augment, kinds)
-    _check_order(train, TOKENS in kinds.values(), kinds)
+    augmenter.check(augment, kinds)
+    _check_order(order, TOKENS in kinds.values(), kinds)
 
 
-def _check_order(train: TrainConfig, padded: bool, names: Iterable[str]) -> None:
-    if train.order == "lengths" and not padded:
+def _check_order(order: Order, padded: bool, names: Iterable[str]) -> None:
+    if order == "lengths" and not padded:
         rule = f"needs a text of tokens or ids of words, which are padded, and the inputs are {', '.join(names)}"
-        raise Refused("train.order", train.order, rule, "use another order, or the transform tokens")
+        raise Refused("train.order", order, rule, "use another order, or the transform tokens")
 
 
 def check_positive(features: Mapping[str, Any], positive: str | None) -> None:
@@ -76,7 +83,7 @@ def check_positive(features: Mapping[str, Any], positive: str | None) -> None:
             raise Refused("evaluate.positive", positive, rule, "name one of them")
 
 
-def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
+def check_task(features: Mapping[str, Any], task: str, class_weights: ClassWeights) -> None:
     """Raise `Refused` where these features do not have what the task, or `train.class_weights`, needs.
 
     `features`: those of a source, of records or of a snapshot; a snapshot's `label` and `target` are named for their
@@ -96,8 +103,13 @@ def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> No
         rule = f"learns a {needed}, and there are {', '.join(sorted(features))}"
         remedy = f"use model.task {' or '.join(fitting)}" if fitting else "choose a source that has one"
         raise Refused("model.task", task, rule, remedy)
-    try:
-        if (classes := roles[needed].get("classes")) is not None:  # those of the data, perhaps, which is not read yet
-            train.fit_classes(classes)
-    except Conflict as misfit:
-        raise Refused(misfit.field, misfit.saw, misfit.rule, misfit.remedy) from None
+    if (classes := roles[needed].get("classes")) is not None:  # those of the data, perhaps, which is not read yet
+        check_classes(class_weights, classes)
+
+
+def check_classes(weights: ClassWeights, classes: Sequence[str]) -> None:
+    """Raise `Refused` where class weights do not name exactly these classes."""
+    if isinstance(weights, dict) and set(weights) != set(classes):
+        saw = ", ".join(sorted(set(weights) ^ set(classes)))
+        rule = f"must name every class: {', '.join(classes)}"
+        raise Refused("train.class_weights", saw, rule, "add or remove these")

@@ -14,8 +14,7 @@ from tasks.guess.found import Choices, Columns, Guess, name_of
 from tasks.guess.predicted import is_binary, with_several
 from tasks.guess.samples import Sample, kind_of_file, sample_files
 from tasks.guess.tables import describe, guess_rows, guess_table, section
-from tasks.sources.audio_folder import is_sound
-from tasks.sources.image_folder import is_image
+from tasks.sources.class_folders import is_image, is_sound
 
 TABLES = ("csv", "jsonl", "parquet")
 TRIED = 100

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import isotonic_regression
 
-from tasks.config.records import USUAL_NAMES
 from tasks.guess.column import FEW_CLASSES, NUMBER, Column
 from tasks.guess.predicted import is_binary
 from tasks.records.column_types.numbers import Number
+from tasks.records.config import USUAL_NAMES
 
 CODES = re.compile(
     r"(.*[_ ])?(type|kind|class|category|cat|group|sex|gender|race|status|state|colou?r|region|zone|zip|sector|"

@@ -21,9 +21,8 @@ from tasks.reader.formats import MOST_ITEMS, Dates, Format, Lists, Numbers, of_s
 from tasks.reader.values import BLANKS, MISSING
 from tasks.reader.values import NUMBER as DECIMAL
 from tasks.records.column_types.numbers import Time
-from tasks.sources.audio_folder import is_sound
+from tasks.sources.class_folders import is_image, is_sound
 from tasks.sources.features import Feature
-from tasks.sources.image_folder import is_image
 
 FEW_CLASSES = 20
 """Different integers at most that are classes and not a quantity."""

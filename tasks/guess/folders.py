@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.records import USUAL_NAMES
 from tasks.errors import Refused
 from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Columns, Guess, name_of, refuse
@@ -20,10 +19,9 @@ from tasks.guess.samples import ENDINGS, kind_of_file
 from tasks.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
 from tasks.guess.tables import SAMPLED_FILES, few_to_judge, larger_splits, worries_of_classes
 from tasks.records.assignment import usual
-from tasks.sources import audio_folder
-from tasks.sources.audio_folder import is_sound
+from tasks.records.config import USUAL_NAMES
+from tasks.sources.class_folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, is_image, is_sound
 from tasks.sources.features import in_order
-from tasks.sources.image_folder import SUFFIXES, is_image
 from tasks.sources.kinds.folders import TextFilesSource
 from tasks.sources.trees import Tree
 
@@ -69,8 +67,8 @@ def choose_kind(path: Path, kinds: dict[str, list[str]], suffix: str | None) -> 
     if comparable := [kind for kind in others if len(kinds[kind]) >= COMPARABLE * len(kinds[first])]:
         counts = ", ".join(f"{len(kinds[kind]):,} {kind}" for kind in (first, *comparable))
         endings = {
-            IMAGES: SUFFIXES[0],
-            SOUNDS: audio_folder.SUFFIXES[0],
+            IMAGES: IMAGE_SUFFIXES[0],
+            SOUNDS: SOUND_SUFFIXES[0],
             **{kind: ends[0] for kind, ends in ENDINGS.items()},
         }
         remedy = "add " + ", or ".join(f"--suffix {endings.get(kind, kind)}" for kind in (first, *comparable))

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from tasks.config.records import USUAL_NAMES, RecordsConfig
 from tasks.errors import Refused
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, Assignment
 from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category
+from tasks.records.config import USUAL_NAMES, RecordsConfig
 from tasks.records.sorting import one_chunk
 from tasks.sources import Rows
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tasks.config.records import USUAL_NAMES
 from tasks.errors import Refused
 from tasks.guess.forms import Form
 from tasks.guess.found import Choices, Columns, Guess, name_of
 from tasks.guess.samples import sampled
 from tasks.guess.splits import keep_splits
 from tasks.guess.tables import counts_of, describe, guess_rows, section
+from tasks.records.config import USUAL_NAMES
 from tasks.sources.kinds.catalogues import NAME, TfdsSource
 from tasks.sources.kinds.columns import ColumnsSource
 from tasks.sources.tfds import Tfds

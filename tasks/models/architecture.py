@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import Field
 
 from tasks.config.base import LATER, Conflict
 from tasks.config.kinds import Kind
-from tasks.config.strategy import StrategyConfig
 from tasks.errors import Failed
 from tasks.models.features import Input, single_input
 
@@ -26,6 +25,13 @@ Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 Predicts = Literal["classification", "multilabel", "anomaly", "ranking", "regression"]
 """The tasks of a model that predicts a label or numbers of an example."""
+
+
+class Distribution(Protocol):
+    """What an architecture asks the strategy of a training (`tasks.training.strategies`)."""
+
+    kind: str
+    adds_losses: ClassVar[bool]
 
 
 class Architecture(Kind):
@@ -62,7 +68,7 @@ class Architecture(Kind):
     def fit_image(self, height: int, width: int) -> None:
         """Raise `Conflict` where the architecture cannot read images of this size."""
 
-    def fit_training(self, strategy: StrategyConfig, remat: bool) -> None:
+    def fit_training(self, strategy: Distribution, remat: bool) -> None:
         """Raise `Conflict` where the architecture cannot be trained under a strategy, or with `train.remat`."""
 
     def fit_start(self, given: bool) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import Stopped, UserError, of_the_machine
 from tasks.processes import threads
 from tasks.processes.workbench import BEAT, Silence, Workbench
-from tasks.runs.journal import JournalFile
+from tasks.store.journal import JournalFile
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Request

@@ -42,7 +42,7 @@ CHILD = "tasks.processes.child"
 
 PRELOADED = (
     "tasks.config",  # first: pydantic looks for the docstrings of the fields in every module that is imported
-    "tasks.config.schema",
+    "tasks.records.config",
     "tasks.compression.stored",
     "numpy",
     "tensorflow",

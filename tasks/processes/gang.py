@@ -12,8 +12,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from tasks.config.roles import CHIEF, Role
 from tasks.errors import Failed, Lost, Stopped
+from tasks.processes.config import CHIEF, Role
 from tasks.processes.meeting import Meeting
 from tasks.processes.places import Process
 from tasks.processes.private_network import PrivateNetwork

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Lost, Refused, UserError
+from tasks.processes.config import ClusterConfig
 from tasks.processes.wire import Channel, error_from_json, error_to_json, request_to_json
 from tasks.processes.workbench import BEAT, Request
 

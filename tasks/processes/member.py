@@ -13,8 +13,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Stopped
+from tasks.processes.config import ClusterConfig
 from tasks.processes.gang import HeldPort
 from tasks.processes.places import Process
 from tasks.processes.threads import processor

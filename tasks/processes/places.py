@@ -1,27 +1,19 @@
-"""Where the processes of a gang run: on this host, or on others.
-
-TF_CONFIG is TensorFlow's own variable (Kubeflow sets it); Slurm's are those of `srun`; Kubernetes' is that of an
-Indexed Job whose pods have a subdomain (a headless service).
-"""
+"""A compute process on this host, and the connection to it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
 
-from tasks.config.cluster import ClusterConfig
-from tasks.config.train import TrainConfig
-from tasks.errors import Failed, Lost, Refused
+from tasks.errors import Failed, Lost
 from tasks.processes.fork_server import fork_server
 from tasks.processes.private_network import PrivateNetwork
 from tasks.processes.temporary import Temporary
@@ -114,141 +106,3 @@ class Process:
         of_memory = ", and whether the system was out of memory (dmesg)" if code == -signal.SIGKILL else ""
         rule = "a compute process must answer"
         return kind(work, "; last log line: ".join([saw, *last]), rule, f"see {self.log}{of_memory}")
-
-
-RANK = "MILLRACE_RANK"
-"""Sets the rank where a host cannot find it out."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """The hosts of a training, and the rank of this one."""
-
-    cluster: ClusterConfig
-    rank: int
-    by: str
-    """What says so."""
-
-
-def find_place(config: TrainConfig, variables: Mapping[str, str]) -> Place:
-    """Return the place of this host: hosts by the preset or else the environment, rank by the environment or the name.
-
-    Raises:
-        Refused: nothing says so, or not for as many processes as the strategy has.
-    """
-    given = next((place for source in SOURCES if (place := source(variables, config)) is not None), None)
-    cluster = config.cluster
-    if cluster is None or not cluster.hosts:
-        if given is None:
-            rule = "the hosts are those of train.cluster.hosts, TF_CONFIG, Slurm or a Kubernetes Indexed Job"
-            raise Refused("train.cluster", "nothing", rule, "set one of them, or use `millrace run` on one host")
-        hosts, rank, by = given
-        cluster = (cluster or ClusterConfig()).model_copy(update={"hosts": tuple(hosts)})
-    else:
-        rank, by = (given[1], given[2]) if given is not None else rank_of(cluster, variables)
-    size, processes = len(cluster.hosts), config.strategy.processes
-    if size != processes:
-        rule = f"{by} names {size} hosts, and each has one process"
-        remedy = "let both be the same"
-        raise Refused("train.strategy", f"{config.strategy.kind} of {processes} processes", rule, remedy)
-    if not 0 <= rank < size:
-        raise Refused(by, f"rank {rank}", f"ranks of {size} hosts are 0 to {size - 1}", "correct it")
-    return Place(cluster, rank, by)
-
-
-def rank_of(cluster: ClusterConfig, variables: Mapping[str, str]) -> tuple[int, str]:
-    """Return the rank of this host in `train.cluster.hosts`, by `MILLRACE_RANK`, its name or its addresses."""
-    if RANK in variables:
-        return _integer(RANK, variables[RANK]), RANK
-    names = {socket.gethostname(), socket.getfqdn()}
-    ranks = [rank for rank in range(len(cluster.hosts)) if cluster.host(rank) in names]
-    if not ranks:
-        ranks = [rank for rank in range(len(cluster.hosts)) if is_here(cluster.host(rank))]
-    if len(ranks) != 1:
-        saw = f"{', '.join(cluster.hosts)}: {'none' if not ranks else len(ranks)} of them is {socket.gethostname()}"
-        rule = "this host must be one of them"
-        raise Refused("train.cluster.hosts", saw, rule, f"correct them, or set {RANK}")
-    return ranks[0], "train.cluster.hosts"
-
-
-def is_here(host: str) -> bool:
-    """Return whether a name or address is of this host: whether a port can be bound there."""
-    try:
-        with socket.socket() as probe:
-            probe.bind((host, 0))
-    except OSError:
-        return False
-    return True
-
-
-Given = tuple[list[str], int, str]
-"""Hosts by rank, this host's rank, and the variable that says so."""
-
-
-def tf_config(variables: Mapping[str, str], config: TrainConfig) -> Given | None:
-    """Read TF_CONFIG: `{"cluster": {"chief": [...], "worker": [...]}, "task": {"type": "worker", "index": 0}}`."""
-    if not (text := variables.get("TF_CONFIG")):
-        return None
-    try:
-        values = json.loads(text)
-        jobs = [job for job in ("chief", "master", "worker", "ps") if job in values["cluster"]]
-        hosts = [(job, index, host) for job in jobs for index, host in enumerate(values["cluster"][job])]
-        own = (values["task"]["type"], int(values["task"]["index"]))
-        rank = [(job, index) for job, index, _ in hosts].index(own)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        rule = "it has cluster.worker (and cluster.chief), and a task that is one of them"
-        raise Refused("TF_CONFIG", text[:200], rule, "correct it, or unset it") from error
-    return ([host for _, _, host in hosts], rank, "TF_CONFIG") if len(hosts) > 1 else None
-
-
-def slurm(variables: Mapping[str, str], config: TrainConfig) -> Given | None:
-    """Read the variables of Slurm's `srun` with one task on each node."""
-    nodes = variables.get("SLURM_STEP_NODELIST", variables.get("SLURM_JOB_NODELIST"))
-    if nodes is None or "SLURM_PROCID" not in variables:
-        return None
-    hosts = expanded(nodes)
-    tasks = _integer("SLURM_NTASKS", variables.get("SLURM_NTASKS", ""))
-    if tasks != len(hosts):
-        rule = f"a host has one process, and SLURM_JOB_NODELIST has {len(hosts)} ({nodes})"
-        raise Refused("SLURM_NTASKS", tasks, rule, "use srun --ntasks-per-node=1")
-    return (hosts, _integer("SLURM_PROCID", variables["SLURM_PROCID"]), "Slurm") if tasks > 1 else None
-
-
-def kubernetes(variables: Mapping[str, str], config: TrainConfig) -> Given | None:
-    """Read the variable of a Kubernetes Indexed Job; a pod's name is `<job>-<index>.<service>...`."""
-    if not (text := variables.get("JOB_COMPLETION_INDEX")):
-        return None
-    rank, name = _integer("JOB_COMPLETION_INDEX", text), socket.getfqdn()
-    first, dot, domain = name.partition(".")
-    if config.cluster is not None and config.cluster.hosts:
-        return list(config.cluster.hosts), rank, "JOB_COMPLETION_INDEX"
-    if not first.endswith(f"-{rank}") or not dot:
-        rule = f"a pod of an Indexed Job with a subdomain is named JOB-{rank}.SERVICE"
-        remedy = "set the pod template's subdomain to a headless service, or train.cluster.hosts"
-        raise Refused("JOB_COMPLETION_INDEX", f"{rank} on {name}", rule, remedy)
-    job = first.removesuffix(f"-{rank}")
-    return [f"{job}-{index}{dot}{domain}" for index in range(config.strategy.processes)], rank, "JOB_COMPLETION_INDEX"
-
-
-SOURCES: tuple[Callable[[Mapping[str, str], TrainConfig], Given | None], ...] = (tf_config, slurm, kubernetes)
-"""Tried in this order."""
-
-
-def expanded(nodes: str) -> list[str]:
-    """Return the names of Slurm's list of nodes: `gpu[01-03,7],login` is gpu01, gpu02, gpu03, gpu7, login."""
-    names: list[str] = []
-    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)?", nodes):
-        prefix, _, rest = part.partition("[")
-        numbers, _, suffix = rest.partition("]")
-        for span in numbers.split(",") if numbers else [""]:
-            first, _, last = span.partition("-")
-            members = [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)] if first else [""]
-            names += [f"{prefix}{number}{suffix}" for number in members]
-    return names
-
-
-def _integer(variable: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise Refused(variable, text or "not set", "must be a number", "correct it") from None

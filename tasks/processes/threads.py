@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import psutil
 
-from tasks.config.resources import ResourcesConfig
 from tasks.errors import Lost
+from tasks.processes.config import ResourcesConfig
 
 CGROUPS = Path("/sys/fs/cgroup")
 

@@ -23,7 +23,7 @@ BEAT = 2.0
 
 
 class Journal(Protocol):
-    """Receives metrics by step (`tasks.runs.journal`)."""
+    """Receives metrics by step (`tasks.store.journal`)."""
 
     @property
     def reached(self) -> int:

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.config.records import SPLITS, USUAL_NAMES, RecordsConfig
 from tasks.errors import Refused
 from tasks.reader.values import MISSING
 from tasks.records.column_types.categories import Category, counts_of
 from tasks.records.column_types.numbers import microseconds
+from tasks.records.config import SPLITS, USUAL_NAMES, RecordsConfig
 from tasks.sources.encoding import values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import Hashes, digests, split_numbers

@@ -16,10 +16,10 @@ import numpy as np
 
 from tasks.artifacts import Outcome
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
 from tasks.environment.hardware import return_freed
 from tasks.errors import Failed
 from tasks.records import duplicates, tfds
+from tasks.records.config import RecordsConfig
 from tasks.records.duplicates import Dropped
 from tasks.records.merging import Merger, Regrouper, Runs, Shard, WrittenShard
 from tasks.records.near import Compared, search

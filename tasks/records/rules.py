@@ -16,10 +16,9 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from tasks.config.records import RecordsConfig
-from tasks.config.schema import ColumnRules, SchemaFile
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
+from tasks.records.config import ColumnRules, RecordsConfig, SchemaFile
 from tasks.sources.features import NO_TIME, Feature
 
 FIELD = "records.schema_file"

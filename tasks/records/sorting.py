@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.config.records import RecordsConfig
 from tasks.records import cells
 from tasks.records.assignment import COLUMN, UNASSIGNED, Assignment
 from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category, unequal
+from tasks.records.config import RecordsConfig
 from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
 from tasks.sources import Piece, Rows, Source

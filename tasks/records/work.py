@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.artifacts import Outcome
-    from tasks.config.records import RecordsConfig
     from tasks.processes.workbench import Workbench
+    from tasks.records.config import RecordsConfig
     from tasks.sources.kinds import SourceConfig
 
 

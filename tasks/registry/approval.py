@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Release, Report
+from tasks.compression.judgement import tags_of
 from tasks.errors import Refused
 from tasks.evaluation.gates import Promotion, promotion, with_gates
 from tasks.runs.audit import Audit, Decision, Entry
-from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 from tasks.view.facts import Facts

@@ -13,8 +13,8 @@ from typing import Any
 
 from tasks.artifacts import Artifact
 from tasks.config.compose import Config
-from tasks.config.roles import CHIEF, Role
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
+from tasks.processes.config import CHIEF, Role
 from tasks.processes.fork_server import fork_server
 from tasks.processes.gang import Crew
 from tasks.processes.meeting import Meeting
@@ -26,9 +26,9 @@ from tasks.runner.showing import Presence, Shown, in_terminal
 from tasks.runner.signals import Restarts, Signals
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
-from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
+from tasks.store.journal import FILE as JOURNAL
 from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking import notifications

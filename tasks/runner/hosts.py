@@ -12,9 +12,9 @@ from tasks.compression import changed
 from tasks.config.base import Section, identity, subclasses
 from tasks.config.compose import Config
 from tasks.errors import Damaged, Failed
+from tasks.processes.config import Place
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
-from tasks.processes.places import Place
 from tasks.processes.threads import threads_of
 from tasks.processes.wire import Table
 from tasks.runner.identities import installed

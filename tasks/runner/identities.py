@@ -13,15 +13,15 @@ from tasks.artifacts import Artifact, Model, Variant
 from tasks.compression.config import CompressConfig
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.base import identity
-from tasks.config.records import RecordsConfig
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig
+from tasks.records.config import RecordsConfig
 from tasks.search.config import TuneConfig
 from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
+from tasks.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form

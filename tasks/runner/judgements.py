@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Variant
+from tasks.compression.judgement import FILE, REJECTED, open_gates, reasons, tags
 from tasks.errors import Failed
 from tasks.runner.attempt import current
-from tasks.runner.planner import planner
-from tasks.runs.judgement import FILE, REJECTED, open_gates, reasons, tags
+from tasks.runner.modes import runner
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 
@@ -22,11 +22,11 @@ def judged(stage: str, key: Mapping[str, Any], work: Callable[[], dict[str, Any]
     """Return the judgement of what a stage returned, write it to the run's folder, and tag the MLflow run with it.
 
     It is that of an earlier run with the same key, with the latencies of then, where this run made nothing of the
-    stage; otherwise `work` makes it. While planning it is an earlier one, or empty.
+    stage; otherwise `work` makes it. In a preview it is an earlier one, or empty.
     """
     digest = digest_of(dict(key))
-    if (dry_run := planner()) is not None:
-        return _earlier(dry_run.store.root.parent / "runs", digest) or {}
+    if not runner().computes:
+        return _earlier(runner().home.runs, digest) or {}
     attempt = current.get()
     run = attempt.run
     cached = all(row["cached"] for row in run.record["stages"][stage])

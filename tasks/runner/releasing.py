@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Export, Records, Release, Report
+from tasks.compression.judgement import tags_of
 from tasks.config.compose import Config
 from tasks.config.task import TASKS
 from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import promotion, with_gates
+from tasks.evaluation.promotion import PromoteConfig
 from tasks.evaluation.units import Floats
 from tasks.exporting import work as exporting
 from tasks.processes.workbench import work
 from tasks.registry import approval
-from tasks.registry.config import PromoteConfig
 from tasks.runner.attempt import Attempt, current, machine_errors
 from tasks.runs.audit import Audit
-from tasks.runs.judgement import tags_of
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
 from tasks.tracking.shipping import machine_error, reason

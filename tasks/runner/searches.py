@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Variant
 from tasks.compression.config import SearchConfig
+from tasks.compression.judgement import SEARCH as FILE
 from tasks.compression.methods.method import Chain
 from tasks.errors import Failed, of_the_machine
 from tasks.runner.attempt import current
-from tasks.runner.planner import planner
-from tasks.runs.judgement import SEARCH as FILE
+from tasks.runner.modes import runner
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.view import kilobytes, terminal
@@ -33,7 +33,7 @@ def search(
     """Return the methods whose variants are on the front of bytes and loss on the validation split.
 
     A trial is a function of the seed and of the trials before it; those that this home has with the same key are taken
-    as they are. While planning only these are known.
+    as they are. In a preview only these are known.
 
     Args:
         key: what decides the result of a trial.
@@ -43,9 +43,8 @@ def search(
     from tasks.compression.search import Trial, ask, on_front
 
     digest = digest_of({**key, "seed": config.seed})
-    dry_run = planner()
-    runs = current.get().run.home.runs if dry_run is None else dry_run.store.root.parent / "runs"
-    known = max(_stored(runs, digest), key=len, default=[])
+    computes = runner().computes
+    known = max(_stored(runner().home.runs, digest), key=len, default=[])
     trials: list[Trial] = []
     started = time.monotonic()
     while len(trials) < config.trials:
@@ -53,7 +52,7 @@ def search(
         if number < len(known):
             trials.append(Trial(**known[number]))
             continue
-        if dry_run is not None or (config.minutes is not None and time.monotonic() - started > 60 * config.minutes):
+        if not computes or (config.minutes is not None and time.monotonic() - started > 60 * config.minutes):
             break
         values = ask(trials, space, config.seed)
         methods = space.chain(values)
@@ -64,7 +63,7 @@ def search(
         if trial.bytes is not None:
             found = f"{kilobytes(trial.bytes)}, loses {trial.loss:.4f} on validation"
         terminal.say(f"  … compress  trial {number + 1} of {config.trials}: {trial.name}: {found}")
-    if dry_run is None:
+    if computes:
         write(current.get().run.folder / FILE, pretty({"key": digest, "trials": [each.as_json() for each in trials]}))
         if config.minutes is not None:
             terminal.say("  … compress  with search.minutes the trials depend on the machine's speed: not repeatable")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from tasks.config.roles import Role
+from tasks.processes.config import Role
 from tasks.runs.runs import Run
 from tasks.view import terminal
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
@@ -14,16 +13,13 @@ from prefect.client.schemas import State
 from prefect.states import Completed
 
 from tasks.artifacts import Artifact, Model, Outcome
-from tasks.config.compose import Config
-from tasks.config.roles import CHIEF, Role
 from tasks.errors import Failed, Lost, Refused
+from tasks.evaluation.promotion import ReleaseConfig
+from tasks.processes.config import CHIEF, Role
 from tasks.processes.workbench import Result, Work
-from tasks.registry.config import ReleaseConfig
-from tasks.runner.attempt import current, machine_errors
+from tasks.runner.attempt import current
 from tasks.runner.identities import Identity
-from tasks.runner.planner import planner
-from tasks.store.files import write
-from tasks.store.store import Store, digest_of
+from tasks.runner.modes import Stage, runner
 from tasks.view import terminal
 from tasks.view.words import state_message
 
@@ -58,11 +54,10 @@ def verb(body: Callable[P, Made]) -> Callable[P, Made]:
     )(task_of)
 
     @functools.wraps(body)
-    def run_or_plan(*args: P.args, **kwargs: P.kwargs) -> Any:
-        dry_run = planner()
-        return prefect_task(*args, **kwargs) if dry_run is None else dry_run.call(stage, body, *args, **kwargs)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return runner().call(stage, prefect_task, body, *args, **kwargs)
 
-    return run_or_plan
+    return called
 
 
 def body_of(verb: Callable[P, Made]) -> Callable[P, Made]:
@@ -106,68 +101,19 @@ def run_stage(
     Raises:
         Failed: an error of the machine; errors raised by the work are raised again.
     """
-    name = name or kind.kind
-    if (dry_run := planner()) is not None:
-        return cast(Kind, dry_run.plan(stage, kind, identity, name))
-    check()
-    attempt, started = current.get(), time.monotonic()
-    attempt.raise_if_stopped()
-    with attempt.shown(stage, name) as line, machine_errors(f"stage {stage}", attempt.run.home.root):
-        inputs = identity.inputs(kind)
-        digest = digest_of(inputs)
-        attempt.run.use(kind.kind, digest)
-        with attempt.store.claim(kind, digest, name, line.say, attempt.raise_if_stopped) as claim:
-            published = claim.published()
-            cached = published is not None
-            if published is None:
-                prepare()
-                outcome = attempt.work(
-                    stage,
-                    work,
-                    claim.staging,
-                    on_progress=line.progress,
-                    threads=threads,
-                    roles=roles,
-                    restarts=restarts,
-                )
-                assert outcome is not None  # of several processes the chief has one
-                identity.check_sources(inputs)
-                with attempt.signals.working():  # a signal waits for the publication
-                    published = claim.publish(inputs, outcome, attempt.produced_by())
-                if outcome.layouts:
-                    line.say(f"another layout from step {outcome.layouts[-1]['from']} on: equal, not bit-identical")
-        seconds = time.monotonic() - started
-        line.finish(state_message(published, cached=cached), cached, seconds)
-    attempt.made(stage, published, seconds, cached=cached)
-    if keep is not None:  # where users look for it
-        write(attempt.run.folder / keep[1], (published.path / keep[0]).read_bytes())
-    return published
+    asked = Stage(stage, kind, identity, work, name or kind.kind, check, prepare, keep, threads, tuple(roles), restarts)
+    return runner().make(asked)
 
 
 def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
     """Return the artifact that this one was made from, checked; raises `Failed` where it is not in the store."""
     digest = artifact.manifest["parents"][name]
-    if (dry_run := planner()) is not None:
-        return cast(Kind, dry_run.find(kind.kind, digest))
-    attempt = current.get()
-    attempt.run.use(kind.kind, digest)
-    parent = attempt.store.find(kind, digest, kind.kind)
+    parent = runner().find(kind, digest, kind.kind)
     if parent is None:
         raise Failed(
             str(artifact), f"its {name} {digest[:12]} is not in the store", f"{name} is needed", "make it again"
         )
     return parent
-
-
-def store_of_run() -> Store:
-    """Return the store of the running flow, or of the planner."""
-    dry_run = planner()
-    return current.get().store if dry_run is None else dry_run.store
-
-
-def _config_of_run() -> Config:
-    dry_run = planner()
-    return current.get().config if dry_run is None else dry_run.config
 
 
 def chosen_model(config: ReleaseConfig) -> Model:
@@ -177,7 +123,7 @@ def chosen_model(config: ReleaseConfig) -> Model:
             "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
         )
     model = model_of_store(config.model, "release.model")
-    configured = _config_of_run().model.task
+    configured = runner().config.model.task
     if model.task != configured:
         rule = f"the model {model.digest[:12]} was trained for {model.task}"
         raise Refused("model.task", configured, rule, "release it with the preset that it was trained by")
@@ -186,14 +132,10 @@ def chosen_model(config: ReleaseConfig) -> Model:
 
 def model_of_store(reference: str, field: str) -> Model:
     """Return the model that a field of the config names, checked; raises `Refused` where there is none."""
-    model = store_of_run().resolve_model(reference, field)
-    if planner() is not None:
-        return model
-    attempt = current.get()
-    attempt.run.use("model", model.digest)
-    checked = attempt.store.find(Model, model.digest, "model")
-    assert checked is not None
-    return checked
+    named = runner().store.resolve_model(reference, field)
+    model = runner().find(Model, named.digest, "model")
+    assert model is not None
+    return model
 
 
 def measure_stage(stage: str, name: str, work: Work[Result]) -> Result:

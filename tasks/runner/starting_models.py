@@ -9,20 +9,20 @@ from typing import Any
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import changed
 from tasks.compression.methods.method import FineTune, ModelMethod
-from tasks.config.fine_tune import ModelInit
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.attempt import current
 from tasks.runner.identities import installed
-from tasks.runner.planner import planner
+from tasks.runner.modes import runner
 from tasks.runner.stages import model_of_store, parent_of, run_stage
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION
 from tasks.training import work as training
+from tasks.training.config import TrainConfig
+from tasks.training.initial import ModelInit
 from tasks.training.ledger import LEDGER
 from tasks.view import terminal
 
@@ -125,7 +125,7 @@ def trained(
     teacher = None if method.teacher_model is None else before
     if method.teacher_model:
         teacher = model_of_store(method.teacher_model, "compress.methods")
-        if planner() is None:
+        if runner().computes:
             check_teacher(teacher, examples)
     config = training.of(train).model_copy(update={"init": ModelInit(model=prepared.digest)})
     return run_stage(

@@ -11,7 +11,6 @@ from typing import Any
 
 from tasks.artifacts import Artifact, Model, Records, Snapshot
 from tasks.config.compose import Config
-from tasks.config.train import TrainConfig
 from tasks.errors import Lost, Refused, Stopped, UserError
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed.order import steps_of
@@ -26,6 +25,7 @@ from tasks.search.judging import Judge
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED
 from tasks.store.staging import Staging
+from tasks.training.config import TrainConfig
 
 Train = Callable[[Snapshot, Any, Any, int, EvaluateConfig], Model]
 """The verb train."""

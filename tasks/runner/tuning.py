@@ -17,27 +17,26 @@ from prefect.states import Completed
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config.compose import Config, searched, with_values
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import ModelConfig
 from tasks.runner import identities
 from tasks.runner.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
-from tasks.runner.planner import planner
+from tasks.runner.modes import runner
 from tasks.runner.showing import Shown
 from tasks.runner.starting_models import continued_model, initial_model
 from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
-from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile
 from tasks.runs.runs import find_runs, open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search import table
 from tasks.search.judging import Judge
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, RUNNING, Table, Trial
+from tasks.store.journal import JournalFile
 from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page
 from tasks.tracking.shipping import Shipper
+from tasks.training.config import TrainConfig
 from tasks.view import terminal
 from tasks.view.words import describe_search, describe_trial
 
@@ -76,8 +75,8 @@ def search(examples: Snapshot, config: Config, train: Train) -> Winner:
     trials = [(trial.model, trial.train) for trial in searched(config)]
     what = (examples, config.model, config.train, config.seed, tune, base, start, trials, config.evaluate)
     name = digest_of(identities.study(*what))
-    if planner() is not None:
-        return planned_winner(name, config)
+    if not runner().computes:
+        return known_winner(name, config)
     attempt = current.get()
     attempt.run.use("study", name)
     path = attempt.run.home.studies / f"{name}.db"
@@ -91,12 +90,10 @@ def search(examples: Snapshot, config: Config, train: Train) -> Winner:
         return Search(attempt, study, name, examples, config, train, line).run()
 
 
-def planned_winner(name: str, config: Config) -> Winner:
-    """Return the winner of a search that has ended, for the planner; raise `Refused` where it has not."""
+def known_winner(name: str, config: Config) -> Winner:
+    """Return the winner of a search that has ended, for a preview; raise `Refused` where it has not."""
     assert config.tune is not None
-    dry_run = planner()
-    assert dry_run is not None
-    tables = (table.read(run.folder) for run in reversed(find_runs(Home(dry_run.store.root.parent))))
+    tables = (table.read(run.folder) for run in reversed(find_runs(runner().home)))
     known = next((each for each in tables if each is not None and each.study == name), None)
     if known is None or known.best is None or not known.covers(config.tune):
         saw = "none yet" if known is None else f"{len(known.trials)} trials"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
-from tasks.runs.journal import read
 from tasks.search.study import Study
+from tasks.store.journal import read
+from tasks.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench

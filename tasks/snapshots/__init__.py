@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tasks.artifacts import Outcome, Records
     from tasks.processes.workbench import Workbench
-    from tasks.snapshots.config import SnapshotConfig
 
 LENGTHS = "lengths"
 """The array with the number of tokens of each row's longest text."""
@@ -34,11 +32,6 @@ class Part:
 
     def file(self, name: str) -> str:
         return f"{self.split}/{name}-{self.number:05d}-of-{self.total:05d}.npy"
-
-
-def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome:
-    """Preprocess records by `config.kind`; return counts (rows of each split) and features (layout by name)."""
-    return config.build(bench, records)
 
 
 def parts_of(split: str, count: int, shards: int) -> list[Part]:

@@ -118,7 +118,7 @@ class ImageSnapshot(SnapshotKind):
             saw, rule = f"records of {', '.join(reader.features)}", "needs one input, an image"
             raise Failed("snapshot.kind", saw, rule, "choose a source of images, or snapshot.kind table")
         size = {field: getattr(self, field) for field in ("height", "width", "channels", "fit", "range")}
-        return table.make(bench, reader, TableSnapshot(transforms={name: Image(**size)}, shards=self.shards))
+        return table.build(bench, reader, {name: Image(**size)}, self.shards)
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         from tasks.snapshots import table
@@ -171,7 +171,8 @@ class TokensSnapshot(SnapshotKind):
     def build(self, bench: Workbench, records: Records) -> Outcome:
         from tasks.snapshots import tokens
 
-        return tokens.build(bench, records, self)
+        rows = tokens.Rows(self.block, self.packing, self.prompt, self.shards)
+        return tokens.build(bench, records, rows, self.vocabulary, self.tokenizer_bytes)
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         from tasks.snapshots import tokens
@@ -200,9 +201,10 @@ class TableSnapshot(SnapshotKind):
     """Number of array files of each feature and split."""
 
     def build(self, bench: Workbench, records: Records) -> Outcome:
+        from tasks.records.reading import RecordsReader
         from tasks.snapshots import table
 
-        return table.build(bench, records, self)
+        return table.build(bench, RecordsReader(records.path), self.transforms, self.shards)
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         from tasks.snapshots import table

@@ -20,20 +20,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.artifacts import Outcome, Records
+from tasks.artifacts import Outcome
 from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.vocabulary import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
-from tasks.records.reading import RecordsReader
 from tasks.snapshots import LENGTHS, Part, lineage_of, parts_of, tags, text, write_array, write_hashes
-from tasks.snapshots.config import TableSnapshot
 from tasks.snapshots.fitting import choose, fit
 from tasks.snapshots.transforms.columns import missing_of, typed
 from tasks.snapshots.transforms.files import own_code, reader_files
 from tasks.snapshots.transforms.layout import Layout, lay_out, target_names
 from tasks.snapshots.transforms.moments import Moments
-from tasks.snapshots.transforms.transform import LABEL, TARGET, WEIGHT, own_array
+from tasks.snapshots.transforms.transform import LABEL, TARGET, WEIGHT, Transform, own_array
 from tasks.sources.features import Feature, of_role
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
@@ -99,7 +97,7 @@ class Made:
     """How many images there are whose pixels are all equal, by column."""
 
 
-def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
+def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform], shards: int) -> Outcome:
     """Preprocess records to `numbers` float32 [n], `categories` int32 [m], an array for each other input, and `label`
     int64 [] (of tags int32 [length]), `target` float32 [k] and `weight` float32 [], where the records have them.
 
@@ -110,20 +108,15 @@ def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
         Refused: a transform does not fit its column, or names collide.
         Failed: a value cannot be transformed; the error names the example.
     """
-    return make(bench, RecordsReader(records.path), config)
-
-
-def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
-    """Do the work of `build`."""
     text.pin(bench.threads)
-    layout, summaries = _fitted(bench, records, config)
+    layout, summaries = _fitted(bench, records, transforms)
     total = sum(records.counts.values())
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
     report = Progress(bench, total)
     shares, words, images = {}, dict[str, Counter[str]](), Counter[str]()
     for split, count in sorted(records.counts.items()):
-        parts = parts_of(split, count, config.shards)
+        parts = parts_of(split, count, shards)
         write_hashes(bench, records.row_hashes(split), split)
         for part in parts:
             for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
@@ -182,12 +175,12 @@ def transformed(records: Tables, transform: Path) -> Iterator[int]:
         yield _make(records, reader, layout, batch).rows
 
 
-def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[Layout, dict[str, Any]]:
+def _fitted(bench: Workbench, records: Tables, given: Mapping[str, Transform]) -> tuple[Layout, dict[str, Any]]:
     """Fit the transforms, or take what an earlier attempt fitted; return the layout, and a summary by column."""
     name = f"transform/{DESCRIPTION}"
     note = bench.staging.adopt(name)
     if note is None:
-        transforms = choose(records.features, config.transforms)
+        transforms = choose(records.features, given)
         for file, content in own_code(transforms).items():
             bench.staging.put(f"transform/{file}", content)
         targets = of_role(records.features, "target")

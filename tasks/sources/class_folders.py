@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+from PIL import Image
 
 from tasks.errors import Refused
+from tasks.reader.decoding import BROKEN, DEEP, flat
 from tasks.sources import Piece, Rows, Source
-from tasks.sources.features import Feature, in_order
+from tasks.sources.features import DTYPES, Feature, in_order
 from tasks.sources.files import groups
 from tasks.sources.rows import hashes_of
 from tasks.sources.trees import open_tree
@@ -99,3 +102,53 @@ class ClassFolders(Source):
             rule, remedy = f"{self.noun} is in the folder {where}", "move it into one, or name it in source.exclude"
             raise Refused("source.path", without_class[0], rule, remedy)
         return paths
+
+
+KEPT = (".jpg", ".jpeg", ".jfif", ".png")
+IMAGE_SUFFIXES = (*KEPT, ".gif", ".webp", ".bmp", ".tif", ".tiff")
+WHOLE = (1 << 20, 1 << 20)
+"""A size from which no image is made smaller when it is decoded."""
+
+
+def is_image(name: str) -> bool:
+    """Return whether a file name is that of an image."""
+    return name.lower().endswith(IMAGE_SUFFIXES)
+
+
+class ImageFolder(ClassFolders):
+    """Has the features `image`, the bytes of a JPEG or PNG file (other kinds as PNG, but for TIFF of more than 8 bits),
+    and `label`."""
+
+    name, noun = "image", "an image"
+    feature = Feature("image", "uint8", (-1, -1, -1))
+    accepts = staticmethod(is_image)
+
+    def content(self, path: str, octets: bytes) -> bytes:
+        """Return the bytes of a JPEG or PNG file, or of a TIFF of more than 8 bits; of a GIF the first frame."""
+        if path.lower().endswith(KEPT):
+            return octets
+        try:
+            with Image.open(io.BytesIO(octets)) as image:
+                if image.mode in DEEP:
+                    return octets
+            png = io.BytesIO()
+            flat(octets, WHOLE).save(png, "PNG", compress_level=0)  # whose bytes do not depend on the build of zlib
+            return png.getvalue()
+        except BROKEN:
+            return octets  # which is found not to be an image
+
+
+SOUND_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
+
+
+def is_sound(name: str) -> bool:
+    """Return whether a file name is that of a sound."""
+    return name.lower().endswith(SOUND_SUFFIXES)
+
+
+class AudioFolder(ClassFolders):
+    """Has the features `audio`, the bytes of a file as it is, and `label`."""
+
+    name, noun = "audio", "a sound"
+    feature = Feature("audio", DTYPES["audio"])
+    accepts = staticmethod(is_sound)

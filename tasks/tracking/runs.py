@@ -29,9 +29,9 @@ from mlflow.tracking import MlflowClient
 from tasks.artifacts import Artifact
 from tasks.environment.database_templates import copy_template, keep_template
 from tasks.errors import Failed
-from tasks.runs.journal import Point
 from tasks.runs.provenance import git_commit, short
 from tasks.runs.runs import Run
+from tasks.store.journal import Point
 from tasks.view.summary import MODE, PAGE
 
 REFUSED = re.compile(r"[^/\w.\- :]")

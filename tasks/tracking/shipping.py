@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact
 from tasks.errors import Failed, of_the_machine
-from tasks.runs.journal import FILE as JOURNAL
-from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
+from tasks.store.journal import FILE as JOURNAL
+from tasks.store.journal import JournalFile, read
 from tasks.tracking import tracked
 from tasks.view import terminal
 

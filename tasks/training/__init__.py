@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.config.train import TrainConfig
+from tasks.training.config import TrainConfig
 
 MODEL_VERSION = 10
 """Incremented when the same examples, config and seed would give other weights."""
@@ -16,5 +16,5 @@ MODEL_LIBRARIES = ("keras", "numpy", "tensorflow")
 
 def libraries_of(config: TrainConfig) -> tuple[str, ...]:
     """Return the packages whose versions decide the result of a training, sorted."""
-    needed = [each.libraries for each in (*config.augment, *([config.init] if config.init else []))]
+    needed = [*(each.libraries for each in config.augment), *([config.init.libraries] if config.init else [])]
     return tuple(sorted({*MODEL_LIBRARIES, *(name for libraries in needed for name in libraries)}))

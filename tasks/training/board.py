@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.config.tensorboard import TensorBoard
 from tasks.training.engines import Engine
 from tasks.training.loop import Action
 from tasks.training.meter import Meter
+from tasks.training.sections import TensorBoard
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Journal

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.strategy import OneDevice
-from tasks.config.train import Precision, TrainConfig
 from tasks.environment import hardware
 from tasks.feed import open_snapshot
 from tasks.feed.augmentations import AugmentConfig
@@ -30,9 +28,11 @@ from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
+from tasks.training.config import Precision, TrainConfig
 from tasks.training.engines import create
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
+from tasks.training.strategies import OneDevice
 
 if TYPE_CHECKING:
     from tasks.feed.snapshot_reader import SnapshotReader
@@ -60,7 +60,6 @@ def train(bench: Workbench, precision: Precision) -> Trained:
     """Train a convolutional network with dropout on random images, from a seed, by the step of every training."""
     import keras
 
-    from tasks.config.optimizer import Adam
     from tasks.models.keras_file import weights_sha256
     from tasks.training.engines.tensorflow.engine import POLICY, policy
     from tasks.training.engines.tensorflow.objectives import Classification
@@ -68,6 +67,7 @@ def train(bench: Workbench, precision: Precision) -> Trained:
     from tasks.training.engines.tensorflow.self_test import specs
     from tasks.training.engines.tensorflow.step import Step
     from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+    from tasks.training.optimizers import Adam
 
     hardware.prepare()
     keras.utils.set_random_seed(1)

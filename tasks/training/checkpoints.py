@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
 from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import CALMER, FIELD, Meter, Spike
 from tasks.training.primary import BestWeights
+from tasks.training.sections import CheckpointConfig
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import over_seeds
@@ -25,6 +24,7 @@ from tasks.models import ModelConfig, keras_file
 from tasks.models.forward import inference_function
 from tasks.models.usage import Usage
 from tasks.store.files import pretty
+from tasks.training.config import TrainConfig
 from tasks.training.seeds import AVERAGE, CHOICE, SPLITS, Choice, name_of, seed_of
 
 if TYPE_CHECKING:

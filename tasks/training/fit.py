@@ -10,16 +10,16 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.roles import SIDECAR
-from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
 from tasks.evaluation.config import EvaluateConfig
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
+from tasks.processes.config import SIDECAR
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Engine, create
 from tasks.training.feeding import names_of
 from tasks.training.group import Cluster

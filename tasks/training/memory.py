@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.store.staging import TEMPORARY
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Engine, OutOfMemory
 
 if TYPE_CHECKING:

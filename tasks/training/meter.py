@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.spikes import Rollback
 from tasks.errors import Failed
 from tasks.training.group import Seconds
 from tasks.training.ledger import Ledger
+from tasks.training.sections import Rollback
 
 FIELD = "train.on_spike"
 CALMER = "lower train.learning_rate, lengthen train.schedule.warmup or set train.clip_norm"

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.base import Conflict
-from tasks.config.schedule import ScheduleConfig
-from tasks.config.train import TrainConfig
 from tasks.errors import Refused
 from tasks.feed.order import steps_of
 from tasks.feed.orders import Order
+from tasks.training.config import TrainConfig
+from tasks.training.schedules import ScheduleConfig
 
 
 @dataclass

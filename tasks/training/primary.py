@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config.train import TrainConfig
 from tasks.evaluation.config import EvaluateConfig
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Keep
 
 if TYPE_CHECKING:

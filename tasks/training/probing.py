@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed, of_the_machine
 from tasks.models import ModelConfig
 from tasks.models.features import input_arrays
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def steps(
     import keras
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives import make_objective
+    from tasks.training.engines.tensorflow.engine import make_objective
     from tasks.training.engines.tensorflow.scoring import tensors
 
     objective = make_objective(task, config, snapshot)

@@ -3,57 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
-from tasks.config.train import TrainConfig
 from tasks.environment.user_code import deciding, files_of
 from tasks.errors import Failed, Refused
 from tasks.models import ModelConfig
 from tasks.models.usage import Usage
 from tasks.training.checkpoints import pack, unpack
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Engine
+from tasks.training.initial import FIELD, SEED, Init, InitConfig, Known
+from tasks.training.optimizers import named
 
 if TYPE_CHECKING:
-    import keras
-
     from tasks.artifacts import Model
-
-
-def named(path: str, pattern: str) -> bool:
-    """Return whether a variable is of a layer that a pattern names, by its path: `block_0/attention/query/kernel`.
-
-    A pattern names a layer by its path, by that of a layer around it, or by the name of one of them alone.
-    """
-    *names, _ = path.split("/")
-    paths = ["/".join(names[:length]) for length in range(1, len(names) + 1)]
-    return any(fnmatchcase(each, pattern) for each in (*paths, *names))
-
-
-FIELD = "train.init"
 
 
 def init_files(config: InitConfig | None) -> list[tuple[str, str]]:
     """Return the names and content hashes of the files with initial weights, for the digest."""
-    if config is None or config.place is None or not config.is_path:
+    if config is None or config.origin is None or not config.is_path:
         return []
-    path = Path(config.place[1])
+    path = Path(config.origin[1])
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     return [(f"init/{each.relative_to(path.parent).as_posix()}", _sha256(each)) for each in files if each.exists()]
 
 
 def check_init(config: InitConfig | None) -> None:
     """Raise `Refused` where a file or folder with initial weights is not there."""
-    if config is None or config.place is None or config.may_be_absent:
+    if config is None or config.origin is None or config.may_be_absent:
         return
-    name, path = config.place
+    name, path = config.origin
     if not config.is_path or not Path(path).exists():
         can_download = "download" in type(config).model_fields
         rule = f"no such file or folder{', and nothing is downloaded unasked' if can_download else ''}"
@@ -81,12 +63,6 @@ def _sha256(path: Path) -> str:
 
 
 log = logging.getLogger(__name__)
-
-SEED = "seed_generator_state"
-"""The end of the path of a dropout's state, which is no weight."""
-
-Read = Callable[[Any, "keras.Model", Path | None], dict[str, NDArray[Any]]]
-"""Returns weights by the paths of their variables: of a config, for this model, of the folder of a stored model."""
 
 
 def begin(
@@ -116,7 +92,7 @@ def usage_before(
     """
     folders = [model.path for model in (base, start) if model is not None]
     folders += [] if model_config.learns_from is None else [model_config.learns_from]
-    files = [] if config.init is None or config.init.place is None else [config.init.place[1]]
+    files = [] if config.init is None or config.init.origin is None else [config.init.origin[1]]
     files += [] if model_config.weights_file is None else [model_config.weights_file]
     return [*map(Usage.of_model, folders), *map(Usage.of_weights, files)]
 
@@ -136,15 +112,13 @@ def initial_weights(
     """
 
     model = model_config.build(features, seed)
-    known = READERS[config.kind](config, model, None if start is None else start.path)
+    known = config.weights(model, None if start is None else start.path)
     taken = match({variable.path: variable.shape for variable in model.variables}, known, config)
     values = (taken.get(variable.path, variable.numpy()) for variable in model.variables)
     return {f"model/{number:05d}": value for number, value in enumerate(values)}
 
 
-def match(
-    shapes: Mapping[str, Sequence[int]], known: Mapping[str, NDArray[Any]], config: Init
-) -> dict[str, NDArray[Any]]:
+def match(shapes: Mapping[str, Sequence[int]], known: Known, config: Init) -> Known:
     """Return the known weights by the paths of a model's variables; log what begins anew and what is not used."""
     weights = {path: tuple(shape) for path, shape in shapes.items() if not path.endswith(SEED)}
     new = {path for path in weights if any(named(path, pattern) for pattern in config.new)}
@@ -172,56 +146,6 @@ def match(
         f"; not used: {_some(unused)}" if unused else "",
     )
     return {path: known[other] for path, other in origin.items()}
-
-
-def of_model(config: Init, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
-    """Return the weights of a model in the store."""
-    from tasks.models import keras_file
-
-    assert folder is not None
-    return by_path(keras_file.load(folder))
-
-
-def of_file(config: FileInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
-    """Return the weights of a file that Keras saved."""
-    from tasks.models import keras_archive
-
-    path, field = Path(config.path), f"{FIELD}.path"
-    try:
-        if path.suffix == ".h5":
-            keras_archive.load_weights(model, path, field, keras_archive.size_of(model))
-            return by_path(model)
-        return by_path(keras_archive.load(path, field))
-    except Refused as refused:  # of a training that has begun
-        raise Failed(refused.field, refused.saw, refused.rule, refused.remedy) from None
-
-
-def of_keras_hub(config: KerasHubInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
-    """Return the weights of a backbone of KerasHub."""
-    try:
-        import keras_hub
-    except ImportError as error:
-        remedy = "install the extra hub: pip install 'millrace[hub]'"
-        raise Failed(f"{FIELD}.kind", "keras_hub", "needs the package keras-hub", remedy) from error
-    try:
-        return by_path(keras_hub.models.Backbone.from_preset(config.preset))
-    except Exception as error:
-        raise unreadable("preset", config.preset, error) from error
-
-
-READERS: dict[str, Read] = {"model": of_model, "file": of_file, "keras_hub": of_keras_hub}
-"""The function of each kind; a champion has become a model before (`flows.champions`)."""
-
-
-def by_path(model: keras.Model) -> dict[str, NDArray[Any]]:
-    """Return the weights of a model by the paths of their variables."""
-    return {variable.path: np.asarray(variable) for variable in model.variables if not variable.path.endswith(SEED)}
-
-
-def unreadable(field: str, saw: str, error: Exception) -> Failed:
-    """Return the error of a source of weights that cannot be read."""
-    message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-    return Failed(f"{FIELD}.{field}", f"{saw}: {message}", "its weights are read by Keras", "use one that fits")
 
 
 def _renamed(path: str, rename: Mapping[str, str]) -> str:

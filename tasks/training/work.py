@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.artifacts import Model, Outcome, Records, Snapshot
-    from tasks.config.strategy import StrategyConfig
-    from tasks.config.train import Precision, TrainConfig
     from tasks.evaluation.config import EvaluateConfig
     from tasks.models import ModelConfig
     from tasks.processes.workbench import Workbench
+    from tasks.training.config import Precision, TrainConfig
+    from tasks.training.strategies import StrategyConfig
 
 
 def choose(

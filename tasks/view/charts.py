@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from tasks.runs.journal import read as journal_points
-from tasks.runs.judgement import Point
+from tasks.compression.judgement import Point
 from tasks.search.space import SpaceConfig
 from tasks.search.table import Table, Trial
+from tasks.store.journal import read as journal_points
 from tasks.view import change, figure, in_words, kilobytes
 from tasks.view.words import plain
 

@@ -12,12 +12,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from tasks.artifacts import KINDS, Artifact, Model, Release
+from tasks.compression import judgement
+from tasks.compression.judgement import Judgement
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.models import MODELS
 from tasks.models.usage import USES
-from tasks.runs import judgement
-from tasks.runs.judgement import Judgement
 from tasks.runs.runs import Run, find_runs
 from tasks.search.table import Table
 from tasks.search.table import read as read_table

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tasks.runs.judgement import FILE, SEARCH
+from tasks.compression.judgement import FILE, SEARCH
 from tasks.runs.runs import Run
 from tasks.search import table
 from tasks.store.files import write

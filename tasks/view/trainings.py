@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact, Model
-from tasks.runs.journal import FILE as JOURNAL
 from tasks.search.space import SpaceConfig
 from tasks.search.table import COMPLETE, Table, Trial
+from tasks.store.journal import FILE as JOURNAL
 from tasks.training.seeds import AVERAGE, OVER_SEEDS, SPLITS, Choice
 from tasks.view import charts, figure, in_words, seconds
 from tasks.view.facts import Facts

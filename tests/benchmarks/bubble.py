@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.optimizer import Sgd
-from tasks.config.schedule import Constant
-from tasks.config.strategy import OneDevice, Pipeline
-from tasks.config.train import TrainConfig
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.training.config import TrainConfig
+from tasks.training.optimizers import Sgd
+from tasks.training.schedules import Constant
+from tasks.training.strategies import OneDevice, Pipeline
 from tests.benchmarks.stepping import synthetic
 
 STAGES, ROUNDS, STEPS = 2, 5, 7
@@ -63,7 +63,6 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
     from tasks.training.engines.tensorflow.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
-    from tasks.training.engines.tensorflow.strategies import make_strategy
     from tasks.training.group import Cluster
 
     def after(seconds: float, x: Any) -> Any:
@@ -84,7 +83,7 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
         def compute_output_spec(self, inputs: Any, training: bool | None = None) -> Any:
             return keras.KerasTensor((*inputs.shape[:-1], self.units))
 
-    placed = make_strategy(strategy, Cluster())
+    placed = strategy.create(Cluster())
     with placed.scope():
         x = keras.Input((2,), name="x")
         model = placed.place(keras.Model(x, Sleeping(2)(Sleeping(2)(x))))

@@ -36,7 +36,8 @@ GROUP = 10
 """Examples of a group of the scene `clustered`, where models are good or bad at a group as a whole."""
 CLUSTERED = (200, 1000)
 TRUTH, AT_ONCE = 1_000_000, 50_000
-RESAMPLES = 200
+RESAMPLES = 1000
+"""The default of `evaluate.resamples`; all data sets have the same patterns, so that few of them bias all alike."""
 POWER_AT, POWER_SHARE = (50, 200), 4
 """The examples of which the power is printed, and the replicates for each one of the power."""
 

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 
 from tasks.artifacts import Snapshot
-from tasks.config.strategy import MultiWorker, OneDevice
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost
 from tasks.models.architectures.mlp import MlpModel
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import MultiWorker, OneDevice
 from tests.benchmarks.stepping import synthetic
 from tests.support.benches import workbench
 from tests.support.training import Training

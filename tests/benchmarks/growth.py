@@ -85,7 +85,7 @@ seconds = start(config.model_copy(update={"seed": 12345}) if NEW else config, "y
 """
 
 JOURNAL = """
-from tasks.runs.journal import JournalFile
+from tasks.store.journal import JournalFile
 journal = JournalFile(folder / "metrics.jsonl")
 journal.append(1, {"train/loss": 1.0})
 before, begun = rss(), time.perf_counter()

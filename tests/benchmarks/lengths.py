@@ -15,20 +15,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.optimizer import Adam
-from tasks.config.schedule import Constant
-from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.models.architectures.encoder import EncoderModel
 from tasks.processes import threads
-from tasks.training.engines.tensorflow.engine import TensorFlowEngine
-from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.engine import TensorFlowEngine, make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import Step, trimmed
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.engines.tensorflow.weights import Weights
 from tasks.training.feeding import Feed
+from tasks.training.optimizers import Adam
 from tasks.training.plan import make_plan
+from tasks.training.schedules import Constant
 from tests.benchmarks.pairs import Way, compare
 
 TEXTS, LENGTH, BATCH, CALL = 2048, 256, 32, 8

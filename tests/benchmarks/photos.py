@@ -25,9 +25,9 @@ import numpy as np
 import psutil
 from PIL import Image
 
-from tasks.config.records import RecordsConfig
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
 from tasks.sources.kinds.folders import ImageFolderSource
 from tasks.store.staging import Staging
 from tests.benchmarks.pairs import compare

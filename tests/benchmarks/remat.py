@@ -12,14 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from tasks.config.train import TrainConfig
 from tasks.models.architectures.convnet import ResNetModel
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.stages import segments
 from tasks.processes import threads
+from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.engine import make_objective
 from tasks.training.engines.tensorflow.memory import gradients, peak
-from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
 from tasks.training.engines.tensorflow.step import Step

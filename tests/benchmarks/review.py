@@ -25,8 +25,8 @@ from playwright.sync_api import Page, Request
 
 from infra.services import Layout, mlflow_server
 from tasks.runs.home import Home
-from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run, find_runs, opened
+from tasks.store.journal import JournalFile, read
 from tasks.tracking.shipping import set_environment
 from tests.support.browser import browsing
 from tests.support.stacks import free_ports

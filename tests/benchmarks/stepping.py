@@ -19,9 +19,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.optimizer import Adam
-from tasks.config.schedule import Constant
-from tasks.config.train import TrainConfig
 from tasks.feed import open_snapshot
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
 from tasks.models.architectures.encoder import EncoderModel
@@ -29,12 +26,15 @@ from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
 from tasks.training.actions import Guard, Log, Progress
+from tasks.training.config import TrainConfig
 from tasks.training.engines import create
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
 from tasks.training.group import Cluster
 from tasks.training.loop import train
 from tasks.training.meter import Meter
+from tasks.training.optimizers import Adam
 from tasks.training.plan import make_plan
+from tasks.training.schedules import Constant
 from tasks.training.speed import Goodput, Speed
 from tests.benchmarks.pairs import compare
 

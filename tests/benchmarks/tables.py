@@ -57,9 +57,9 @@ def write(folder: Path, count: int) -> None:
 
 def convert(path: Path, root: Path) -> None:
     """Convert a file as `millrace run dataset` does, on all cores."""
-    from tasks.config.records import RecordsConfig
     from tasks.processes.workbench import Workbench
     from tasks.records import conversion as records
+    from tasks.records.config import RecordsConfig
     from tasks.sources.kinds.tables import CsvSource, ParquetSource
     from tasks.store.staging import Staging
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Snapshot
-from tasks.config.optimizer import Adam, AdamW, Sgd
-from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, Pipeline
-from tasks.config.train import CheckpointConfig
 from tasks.errors import Stopped
+from tasks.training.optimizers import Adam, AdamW, Sgd
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import Horovod, Mirrored, MultiWorker, OneDevice, Pipeline
 from tests.support.benches import published, workbench
 from tests.support.tiny import write_snapshot
 from tests.support.training import PLAIN, Training, distance

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tasks.config.optimizer import Adam
-from tasks.config.roles import CHIEF, WORKER
-from tasks.config.schedule import Constant
-from tasks.config.strategy import Mirrored, MultiWorker, OneDevice
-from tasks.config.train import TrainConfig
 from tasks.models.architectures.mlp import MlpModel
+from tasks.processes.config import CHIEF, WORKER
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
+from tasks.training.config import TrainConfig
+from tasks.training.optimizers import Adam
+from tasks.training.schedules import Constant
+from tasks.training.strategies import Mirrored, MultiWorker, OneDevice
 from tests.benchmarks.pairs import compare
 from tests.benchmarks.stepping import synthetic
 

@@ -24,12 +24,12 @@ def made(root: Path) -> Digits:
     """Make them in a folder."""
     import keras
 
-    from tasks import snapshots
-    from tasks.config.records import RecordsConfig
     from tasks.feed import open_snapshot
     from tasks.models.architectures.convnet import ConvnetModel
     from tasks.models.keras_file import save
     from tasks.records import conversion
+    from tasks.records.config import RecordsConfig
+    from tasks.snapshots import work as snapshots
     from tasks.snapshots.config import ImageSnapshot
     from tasks.sources.kinds.catalogues import SklearnSource
 

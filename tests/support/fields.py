@@ -12,11 +12,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from tasks.compression import stored
-from tasks.config import compose, schema
+from tasks.config import compose
 from tasks.config.base import Section, subclasses
 from tasks.config.task import TASKS
+from tasks.records import config
 
-IMPORTED = (compose, schema, stored)
+IMPORTED = (compose, config, stored)
 """With these all sections are there."""
 
 

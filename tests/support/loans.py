@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks import snapshots
 from tasks.artifacts import Model, Outcome, Records, Snapshot
-from tasks.config.records import RecordsConfig
 from tasks.feed import open_snapshot
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.keras_file import save
 from tasks.records import conversion
+from tasks.records.config import RecordsConfig
+from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Piece, Rows, Source
 from tasks.sources.features import Feature

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tasks.compression.judgement import Judgement
 from tasks.evaluation.metrics import Share
 from tasks.evaluation.paired import Contributions
-from tasks.runs.judgement import Judgement
 from tasks.search.table import COMPLETE, Trial
 from tasks.view.report import Split, read
 

@@ -24,7 +24,6 @@ from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader, cast
 from tasks.snapshots import table
-from tasks.snapshots.config import TableSnapshot
 from tasks.snapshots.fitting import TransformConfig
 from tasks.snapshots.transforms.transform import Fitted
 from tasks.sources.features import Feature
@@ -142,9 +141,11 @@ def bench_at(root: Path, threads: int = 2) -> Workbench:
     return Workbench(staging, Journal(), lambda *_, **__: None, lambda *_: None, lambda: False, threads)
 
 
-def snapshot(root: Path, records: Memory, transforms: dict[str, TransformConfig] | None = None, **more: Any) -> Outcome:
+def snapshot(
+    root: Path, records: Memory, transforms: dict[str, TransformConfig] | None = None, shards: int = 1
+) -> Outcome:
     """Make the snapshot of records in a folder."""
-    return table.make(bench_at(root), records, TableSnapshot(transforms=transforms or {}, **more))
+    return table.build(bench_at(root), records, transforms or {}, shards)
 
 
 def arrays(root: Path, split: str, outcome: Outcome) -> dict[str, np.ndarray]:

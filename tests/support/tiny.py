@@ -9,13 +9,14 @@ import numpy as np
 
 from tasks import snapshots
 from tasks.artifacts import Outcome
-from tasks.config.optimizer import AdamW
-from tasks.config.schedule import Cosine
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.sources.rows import hashes_of
+from tasks.training.config import TrainConfig
 from tasks.training.ledger import LEDGER
+from tasks.training.optimizers import AdamW
+from tasks.training.schedules import Cosine
+from tasks.training.sections import CheckpointConfig
 
 STEPS = 7
 MODEL = MlpModel(units=(8, 8), dropout=0.5)

@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tasks.artifacts import Outcome
-from tasks.config.schedule import Linear
-from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Lost, Stopped
 from tasks.feed.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, Log, Progress, Save
 from tasks.training.checkpoints import STATE, StagedCheckpoints
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.group import Alone
 from tasks.training.ledger import LEDGER, hash_of
@@ -26,6 +25,8 @@ from tasks.training.loop import train
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights
+from tasks.training.schedules import Linear
+from tasks.training.sections import CheckpointConfig
 from tasks.training.speed import Goodput, Speed
 
 EXAMPLES, STEPS = 10, 12

@@ -12,14 +12,14 @@ import psutil
 from pydantic import ValidationError
 
 from tasks.artifacts import Outcome, Snapshot
-from tasks.config.optimizer import AdamW
-from tasks.config.strategy import MultiWorker
-from tasks.config.train import CheckpointConfig
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Crew, Limits
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
+from tasks.training.optimizers import AdamW
+from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import MultiWorker
 from tasks.training.work import test_strategy
 from tests.support.tiny import CONFIG
 

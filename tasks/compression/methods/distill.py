@@ -14,10 +14,10 @@ from pydantic import Field, model_validator
 
 from tasks.compression.methods.method import FineTune, Trained
 from tasks.config.base import NOT_IDENTITY, Conflict, Name
-from tasks.config.fine_tune import Text
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.models import OwnModel
+from tasks.training.initial import Text
 
 if TYPE_CHECKING:
     import keras

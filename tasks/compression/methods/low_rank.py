@@ -61,7 +61,7 @@ class LowRank(Trained):
 
         from tasks.compression.factored import FACTOR
         from tasks.compression.stored import FactoredModel
-        from tasks.training.starting import by_path
+        from tasks.training.initial import by_path
 
         ranks, weights = {}, by_path(model)
         for layer in factorable(model):

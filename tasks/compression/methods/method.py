@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tasks.config.base import Conflict, Section
 from tasks.config.kinds import Kind
-from tasks.config.schedule import Cosine
-from tasks.config.train import Rate, Steps, TrainConfig
 from tasks.models import OwnModel
+from tasks.training.config import Rate, TrainConfig
+from tasks.training.schedules import Cosine
+from tasks.training.sections import Steps
 
 if TYPE_CHECKING:
     import keras
@@ -210,7 +211,7 @@ class ModelMethod(Method):
     def finish(self, architecture: Any, model: keras.Model) -> tuple[Any, Arrays]:
         """Return the architecture of the result, and its weights by path, of the model that was trained; by default
         both as they are."""
-        from tasks.training.starting import by_path
+        from tasks.training.initial import by_path
 
         return architecture, by_path(model)
 

@@ -115,7 +115,7 @@ class Prune(ModelMethod):
     def prepare(self, architecture: ModelConfig, model: keras.Model) -> tuple[PreparedModel, Arrays]:
         """Return the model with masks, all of them 1, and its weights."""
         from tasks.compression.stored import PreparedModel
-        from tasks.training.starting import by_path
+        from tasks.training.initial import by_path
 
         self.masked(model)  # raises what does not fit
         return PreparedModel.of(architecture, self), by_path(model)

@@ -70,7 +70,7 @@ class PruneStructured(Trained):
         from tasks.compression.keras_layers import layers_with_kernels
         from tasks.models import MODELS
         from tasks.models.architecture import Architecture
-        from tasks.training.starting import by_path
+        from tasks.training.initial import by_path
 
         known = architecture.prunable()
         if known is None or not known.groups:

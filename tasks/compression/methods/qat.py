@@ -70,7 +70,7 @@ class Qat(Trained):
     def prepare(self, architecture: ModelConfig, model: keras.Model) -> tuple[PreparedModel, Arrays]:
         """Return the model whose weights are rounded, and its weights; raises `Failed` where no layer has any."""
         from tasks.compression.stored import PreparedModel
-        from tasks.training.starting import by_path
+        from tasks.training.initial import by_path
 
         if not self.rounded(model):
             saw, rule = "a model without dense, convolutional or embedding layers", "these are quantised"

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, Conflict
-from tasks.config.strategy import StrategyConfig
 from tasks.errors import Failed
-from tasks.models.architecture import OwnArchitecture, Units
+from tasks.models.architecture import Distribution, OwnArchitecture, Units
 from tasks.models.decoding import (
     DECODE,
     DOCUMENTS,
@@ -109,7 +108,7 @@ class TransformerModel(OwnArchitecture, place=3):
             raise Conflict("experts", self.experts, rule, "raise it, or use 0 for one layer without a router")
         return self
 
-    def fit_training(self, strategy: StrategyConfig, remat: bool) -> None:
+    def fit_training(self, strategy: Distribution, remat: bool) -> None:
         """Raise `Conflict` for experts where a training does not compute their loss."""
         if self.experts and self.balance_weight and (remat or not strategy.adds_losses):
             setting, name = ("train.remat", "train.remat") if remat else ("train.strategy", strategy.kind)

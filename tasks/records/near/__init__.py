@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tasks.config.records import NearDuplicates, NearHandling
 from tasks.errors import Refused
+from tasks.records.config import NearDuplicates, NearHandling
 from tasks.records.near.measures import MEASURES, Measure
 from tasks.sources.encoding import binary_of
 from tasks.sources.features import Feature, of_role

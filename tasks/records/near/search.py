@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.records import NearHandling
+from tasks.records.config import NearHandling
 from tasks.records.duplicates import Mask, neighbours, parts
 from tasks.records.merging import Runs
 from tasks.records.near import SIGNATURE, Compared

@@ -92,7 +92,7 @@ class ImageFolderSource(ClassFoldersSource):
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
-        from tasks.sources.image_folder import ImageFolder
+        from tasks.sources.class_folders import ImageFolder
 
         return ImageFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
 
@@ -115,6 +115,6 @@ class AudioFolderSource(ClassFoldersSource):
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
-        from tasks.sources.audio_folder import AudioFolder
+        from tasks.sources.class_folders import AudioFolder
 
         return AudioFolder(self.path, self.glob, self.exclude, self.split_folders, memory)

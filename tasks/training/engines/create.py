@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tasks.config.train import TrainConfig
 from tasks.models import ModelConfig
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Engine, Scorer
 from tasks.training.group import Cluster
 

@@ -12,17 +12,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import ParameterServer
-from tasks.config.train import TrainConfig
 from tasks.environment import hardware
 from tasks.errors import Stopped
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
-from tasks.training.engines.tensorflow.engine import POLICY, check_layers, policy
+from tasks.training.engines.tensorflow.engine import POLICY, check_layers, make_objective, policy
 from tasks.training.engines.tensorflow.losses import refuse
-from tasks.training.engines.tensorflow.objectives import Batch, make_objective
+from tasks.training.engines.tensorflow.objectives import Batch
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
 from tasks.training.engines.tensorflow.scoring import first, numbered, tensors, whole
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, SKIPPED, Step, trimmed
@@ -33,6 +32,7 @@ from tasks.training.group import Alone, Cluster, Group
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
+from tasks.training.strategies import ParameterServer
 
 CONCURRENT = 8
 """Operations that a worker or server runs at the same time: requests of several others wait for one another."""

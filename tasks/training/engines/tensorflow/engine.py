@@ -7,22 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.train import TrainConfig
+from tasks.config.task import TASKS
 from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
 from tasks.models.stages import segments
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
+from tasks.training.engines.tensorflow.losses import OwnLoss
 from tasks.training.engines.tensorflow.memory import Need, Specs, activations, fits, measured, out_of_memory
-from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
@@ -37,7 +40,7 @@ from tasks.training.engines.tensorflow.step import (
     split_seeds,
     trimmed,
 )
-from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
+from tasks.training.engines.tensorflow.strategies import Placement
 from tasks.training.engines.tensorflow.watching import Watched
 from tasks.training.engines.tensorflow.weights import Weights, adapt, rate_factors, values
 from tasks.training.feeding import Feed
@@ -81,7 +84,7 @@ class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
     def __init__(
-        self, step: Step, strategy: Strategy, plan: Plan, feed: Feed, weights: Weights, watched: Watched | None
+        self, step: Step, strategy: Placement, plan: Plan, feed: Feed, weights: Weights, watched: Watched | None
     ) -> None:
         self.model, self.optimizer, self.plan, self.feed = step.model, step.optimizer, plan, feed
         self._strategy = strategy
@@ -248,7 +251,7 @@ def build(
 ) -> TensorFlowEngine:
     """Create the engine of a config."""
     hardware.prepare()
-    strategy = make_strategy(config.strategy, cluster)  # first: it configures devices, before TensorFlow is initialised
+    strategy = config.strategy.create(cluster)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():
         with policy(POLICY[config.precision]):
@@ -273,6 +276,20 @@ def build(
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
         watched = Watched(step.variables, config.log_every) if config.strategy.watched else None
         return TensorFlowEngine(step, strategy, plan, feed, Weights(plain, adapted, optimizer), watched)
+
+
+def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
+    """Create the objective of a task.
+
+    Raises:
+        Conflict: an option does not apply to the task.
+        Failed: the snapshot's labels or targets do not fit.
+    """
+    config.fit(task)
+    own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder or "."))
+    loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
+    made = OBJECTIVES[task].create(loss, config.label_smoothing, config.class_weights, snapshot)
+    return replace(made, own=own)
 
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:

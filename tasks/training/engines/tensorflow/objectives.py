@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.task import SCORED, TASKS, UNTAGGED
-from tasks.config.train import TrainConfig
+from tasks.config.task import SCORED, UNTAGGED
 from tasks.errors import Failed
 from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
+from tasks.feed.needs import ClassWeights, check_classes
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
 from tasks.training.engines.tensorflow.losses import OwnLoss
@@ -65,8 +64,13 @@ class Objective:
         return replace(self, smoothing=0.0)
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
-        """Create the objective of a config for a snapshot (see `make_objective`)."""
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
+        """Create the objective with these settings of `train` for a snapshot.
+
+        Raises:
+            Failed: its targets are not those of the task.
+            Refused: there is a class without a weight.
+        """
         raise NotImplementedError
 
     def losses(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
@@ -145,20 +149,19 @@ class Classification(Objective):
         return tf.gather(tf.constant(self.class_weights, tf.float32), label)
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
-        weights = None if config.class_weights is None else class_weights(config, snapshot)
-        return cls(loss, config.label_smoothing, class_weights=weights)
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
+        return cls(loss, smoothing, class_weights=None if weights is None else class_weights(weights, snapshot))
 
 
-def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
+def class_weights(given: ClassWeights, snapshot: SnapshotReader) -> np.ndarray:
     """Return the weight of each class, float32 [classes], by class number.
 
     With `balanced` the classes that the train split has weigh the same; one without an example there has no weight.
     """
     classes = snapshot.features["label"]["classes"]
-    config.fit_classes(classes)
-    if isinstance(config.class_weights, dict):
-        return np.array([config.class_weights[name] for name in classes], np.float32)
+    check_classes(given, classes)
+    if isinstance(given, dict):
+        return np.array([given[name] for name in classes], np.float32)
     labels = np.asarray(snapshot.arrays("train")["label"])
     counts = np.bincount(labels[labels != UNTAGGED], minlength=len(classes))
     weights = np.zeros(len(classes))
@@ -206,12 +209,12 @@ class Multilabel(Objective):
         return tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
         target = np.asarray(snapshot.arrays("train")["target"])
         if (other := target[(target != 0) & (target != 1)]).size:
             rule = "the targets of this task are 0 or 1"
             raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")
-        return cls(loss, config.label_smoothing)
+        return cls(loss, smoothing)
 
 
 @dataclass(frozen=True)
@@ -222,8 +225,8 @@ class Anomaly(Multilabel):
     task: ClassVar[str] = "anomaly"
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
-        made = super().create(loss, config, snapshot)
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
+        made = super().create(loss, smoothing, weights, snapshot)
         size = snapshot.features["target"]["shape"][0]
         if size != 1:
             raise Failed("model.task", f"{size} targets", "anomaly has one target, 1 for an anomaly", "use multilabel")
@@ -237,8 +240,8 @@ class Ranking(Multilabel):
     task: ClassVar[str] = "ranking"
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
-        made = super().create(loss, config, snapshot)
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
+        made = super().create(loss, smoothing, weights, snapshot)
         size = snapshot.features["target"]["shape"][0]
         if size != 1:
             rule = "ranking has one target, 1 for a relevant document"
@@ -265,7 +268,7 @@ class Regression(Objective):
         return tf.square(outputs - target) if self.loss == "squared_error" else tf.abs(outputs - target)
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
         return cls(loss)
 
 
@@ -294,8 +297,8 @@ class LanguageModel(Objective):
         return cross_entropy(target, outputs, self.smoothing)
 
     @classmethod
-    def create(cls, loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Self:
-        return cls(loss, config.label_smoothing, bos=snapshot.features["tokens"]["bos"])
+    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
+        return cls(loss, smoothing, bos=snapshot.features["tokens"]["bos"])
 
 
 def _kinds(objective: type[Objective]) -> Iterator[type[Objective]]:
@@ -306,16 +309,3 @@ def _kinds(objective: type[Objective]) -> Iterator[type[Objective]]:
 
 OBJECTIVES = {kind.task: kind for kind in _kinds(Objective)}
 """The objective of each task."""
-
-
-def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
-    """Create the objective of a task.
-
-    Raises:
-        Conflict: an option does not apply to the task.
-        Failed: the snapshot's labels or targets do not fit.
-    """
-    config.fit(task)
-    own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder or "."))
-    loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
-    return replace(OBJECTIVES[task].create(loss, config, snapshot), own=own)

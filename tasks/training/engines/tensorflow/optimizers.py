@@ -9,9 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tasks.config.optimizer import OptimizerConfig
 from tasks.errors import Failed
-from tasks.training.starting import named
+from tasks.training.optimizers import OptimizerConfig, named
 
 INITIAL_SCALE = 2.0**15
 """The first loss scale of float16; it is halved at a gradient that is not finite, and doubled after 2,000 that are."""
@@ -41,7 +40,7 @@ def make_optimizer(
     chosen = {
         argument: expressions(getattr(config, setting), variables, paths) for setting, argument in config.layers.items()
     }
-    optimizer = getattr(keras.optimizers, config.keras_class)(1.0, **config.arguments(), **chosen, **average)
+    optimizer = config.create(**chosen, **average)
     optimizer.exclude_from_weight_decay(
         [
             variable

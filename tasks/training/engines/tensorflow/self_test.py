@@ -13,18 +13,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.optimizer import Adam
-from tasks.config.strategy import StrategyConfig
-from tasks.config.train import Precision
 from tasks.errors import Failed
+from tasks.training.config import Precision
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, Classification, Scored
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step, copies, split_seeds
-from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
+from tasks.training.engines.tensorflow.strategies import Placement
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.group import Cluster
+from tasks.training.optimizers import Adam
+from tasks.training.strategies import StrategyConfig
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -56,7 +56,7 @@ def run(bench: Workbench, strategy: StrategyConfig, precision: Precision) -> dic
     Raises:
         Failed: the arithmetic is wrong.
     """
-    placed = make_strategy(strategy, Cluster(bench.rank, bench.addresses))
+    placed = strategy.create(Cluster(bench.rank, bench.addresses))
     slices = strategy.replicas * strategy.micro_batches_of_each
     results = {"weights": check_update(placed, slices, precision)}
     if strategy.replicas > 1:
@@ -67,7 +67,7 @@ def run(bench: Workbench, strategy: StrategyConfig, precision: Precision) -> dic
     return results
 
 
-def check_update(strategy: Strategy, slices: int, precision: Precision) -> float:
+def check_update(strategy: Placement, slices: int, precision: Precision) -> float:
     """Compare two updates with those of one device on the whole batch; return the largest difference of a weight.
 
     Ids occur twice in a batch, the norm is clipped, and the last slice has a weight in its first row only.
@@ -91,7 +91,7 @@ def check_update(strategy: Strategy, slices: int, precision: Precision) -> float
     return difference
 
 
-def check_dropout(strategy: Strategy, replicas: int) -> int:
+def check_dropout(strategy: Placement, replicas: int) -> int:
     """Return the number of different dropout masks, which must be that of the replicas."""
     cluster, devices = strategy.group.cluster, strategy.devices
     with strategy.scope():
@@ -108,7 +108,7 @@ def check_dropout(strategy: Strategy, replicas: int) -> int:
     return different
 
 
-def check_skipping(strategy: Strategy, slices: int) -> float:
+def check_skipping(strategy: Placement, slices: int) -> float:
     """Give the last slice a NaN gradient, then a finite one; return the loss scale after both."""
     batch = examples(steps=2, rows=ROWS * slices)
     batch["poison"] = np.ones(batch["label"].shape, np.float32)
@@ -132,7 +132,7 @@ def check_skipping(strategy: Strategy, slices: int) -> float:
     return float(second[SCALE][0])
 
 
-def step_of(precision: Precision, strategy: Strategy, objective: Classification | None = None) -> Step:
+def step_of(precision: Precision, strategy: Placement, objective: Classification | None = None) -> Step:
     """Return a step of a tiny model with an embedding, the same at every call."""
     with policy(POLICY[precision]):
         ids = keras.Input((3,), dtype="int32", name="ids")
@@ -159,7 +159,7 @@ def values_of(variable: keras.Variable) -> np.ndarray:
     return values
 
 
-def own_slice(batch: Arrays, strategy: Strategy) -> Arrays:
+def own_slice(batch: Arrays, strategy: Placement) -> Arrays:
     """Return this process' slice of each batch."""
     cluster = strategy.group.cluster
     share = batch["weight"].shape[1] // cluster.size

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 import keras
 import numpy as np
 
-from tasks.config.fine_tune import Lora
-from tasks.config.train import TrainConfig
 from tasks.errors import Failed
 from tasks.models.layers import layer_seed
+from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.optimizers import averages
 from tasks.training.engines.tensorflow.scoring import numbered
 from tasks.training.engines.tensorflow.step import copies
-from tasks.training.starting import named
+from tasks.training.optimizers import named
+from tasks.training.sections import Lora
 
 Adapted = list[tuple[keras.Variable, keras.Variable, keras.Variable, float]]
 """Kernels, their two matrices and the scale of the product."""

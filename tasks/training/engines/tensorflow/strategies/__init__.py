@@ -1,37 +1,25 @@
-"""Strategies, which distribute a global step over devices: a module per `train.strategy.kind` with `create`."""
+"""What carries out the strategies, which distribute a global step over devices (`tasks.training.strategies`)."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import StrategyConfig
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
-from tasks.training.group import Cluster, Group
-
-STRATEGIES = {
-    "one_device": "tasks.training.engines.tensorflow.strategies.one_device",
-    "mirrored": "tasks.training.engines.tensorflow.strategies.mirrored",
-    "multi_worker": "tasks.training.engines.tensorflow.strategies.multi_worker",
-    "horovod": "tasks.training.engines.tensorflow.strategies.horovod",
-    "tpu": "tasks.training.engines.tensorflow.strategies.tpu",
-    "pipeline": "tasks.training.engines.tensorflow.strategies.pipeline",
-}
-"""The module of each kind, imported on use."""
+from tasks.training.group import Group
 
 Sums = dict[str, Any]
 Run = Callable[[Arrays, np.ndarray], Sums]
 """From batches [n, batch, ...] and learning rates [n] of n steps to the results of each step, [n, ...] by name."""
 
 
-class Strategy(Protocol):
+class Placement(Protocol):
     """Places variables on devices, and compiles steps."""
 
     devices: int
@@ -54,9 +42,3 @@ class Strategy(Protocol):
 
     def close(self) -> None:
         """Disconnect from the other processes."""
-
-
-def make_strategy(config: StrategyConfig, cluster: Cluster) -> Strategy:
-    """Create the strategy of a config, before TensorFlow is initialised: it may configure devices."""
-    strategy: Strategy = import_module(STRATEGIES[config.kind]).create(config, cluster)
-    return strategy

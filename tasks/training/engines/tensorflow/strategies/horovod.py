@@ -5,7 +5,6 @@ Horovod's own wrappers of Keras are not used: with Keras 3 its `DistributedOptim
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,9 +12,6 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import Horovod
-from tasks.errors import Failed
-from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import await_server, serve, slots
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.group import Cluster, signed
@@ -58,25 +54,3 @@ class HorovodStrategy(OneDeviceStrategy):
     def close(self) -> None:
         """Tell the other processes that this one ends; without it they log that the connection was lost."""
         hvd.shutdown()
-
-
-def create(config: Horovod, cluster: Cluster) -> HorovodStrategy:
-    """Create the strategy, which connects to the other processes.
-
-    Raises:
-        Failed: the host has accelerators, but not one for each of its processes.
-    """
-    slot = slots(cluster.addresses)[cluster.rank]
-    if accelerators := tf.config.list_physical_devices("GPU"):
-        if slot.local_size > len(accelerators):
-            rule = f"{slot.hostname} has {len(accelerators)} accelerators, one for each process"
-            raise Failed("train.strategy.workers", slot.local_size, rule, "use as many")
-        tf.config.set_visible_devices(accelerators[slot.local_rank], "GPU")
-    os.environ.update(slot.environment(cluster.addresses[0]))
-    if cluster.rank == 0:
-        serve(cluster.addresses)
-    else:
-        await_server(cluster.addresses[0])
-    with lost_processes((ValueError,)):  # what `init` raises where another process has died meanwhile
-        hvd.init()
-    return HorovodStrategy(Processes(cluster), reduce, lost)

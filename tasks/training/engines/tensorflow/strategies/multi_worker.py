@@ -1,20 +1,14 @@
-"""A copy of the model in each of several processes (tf.distribute.MultiWorkerMirroredStrategy)."""
+"""What the processes of a multi-worker training exchange, and how lost ones are reported."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import MultiWorker
-from tasks.errors import Failed, Lost
-from tasks.training.engines.tensorflow.strategies.replicated import Replicated
+from tasks.errors import Lost
 from tasks.training.group import Cluster, signed
 
 GROUP_KEY = 0x4D52
@@ -89,29 +83,3 @@ def lost_processes(reported: tuple[type[Exception], ...] = LOST) -> Iterator[Non
     except reported as error:
         first = str(error).strip().splitlines()[0]
         raise Lost("train.strategy", first, "all workers must answer", "run again: it continues") from error
-
-
-def create(config: MultiWorker, cluster: Cluster) -> Replicated:
-    """Create the strategy, which connects to the other processes.
-
-    Raises:
-        Failed: the machine has fewer accelerators than `devices`, or none for NCCL.
-    """
-    accelerators = len(tf.config.list_physical_devices("GPU"))
-    if config.devices > max(accelerators, 1):
-        rule = f"this machine has {accelerators} accelerators; without any a worker has one device"
-        raise Failed("train.strategy.devices", config.devices, rule, "use 1, and more train.strategy.workers")
-    if config.communication == "nccl" and not accelerators:
-        rule = "NCCL adds up between NVIDIA GPUs, and this machine has none"
-        raise Failed("train.strategy.communication", config.communication, rule, "use ring or auto")
-    task = {"type": "worker", "index": cluster.rank}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(cluster.addresses)}, "task": task})
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation[config.communication.upper()]
-    )
-    handler = signal.getsignal(signal.SIGTERM)
-    with lost_processes():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its own, for preemptions
-    return Replicated(strategy, config.devices, Processes(cluster), lost_processes)

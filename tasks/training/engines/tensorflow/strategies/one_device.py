@@ -10,11 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.strategy import OneDevice
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Reduce, Step, looped, packed, unpacked
 from tasks.training.engines.tensorflow.strategies import Run, Sums
-from tasks.training.group import Alone, Cluster, Group
+from tasks.training.group import Alone, Group
 
 
 class OneDeviceStrategy:
@@ -64,8 +63,3 @@ class OneDeviceStrategy:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-def create(config: OneDevice, cluster: Cluster) -> OneDeviceStrategy:
-    """Create the strategy."""
-    return OneDeviceStrategy()

@@ -9,15 +9,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tasks.config.strategy import Pipeline
 from tasks.models.stages import cut
 from tasks.training.engines.tensorflow.optimizers import apply_locally, update_in_place
 from tasks.training.engines.tensorflow.segmented_steps import PipelinedStep, PlacedModel
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run
-from tasks.training.engines.tensorflow.strategies.mirrored import device_type
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
-from tasks.training.group import Alone, Cluster, Group
+from tasks.training.group import Alone, Group
 
 
 class PipelineStrategy:
@@ -61,13 +59,6 @@ class PipelineStrategy:
         update_in_place(step.optimizer)
         settings = {field.name: getattr(step, field.name) for field in fields(step)}
         return PipelinedStep(**settings, micro_batches=self.micro_batches)
-
-
-def create(config: Pipeline, cluster: Cluster) -> PipelineStrategy:
-    """Create the strategy; without enough accelerators the CPU is split into logical devices."""
-    kind = device_type(config.devices)
-    share_threads(config.devices)
-    return PipelineStrategy(tuple(f"{kind}:{number}" for number in range(config.devices)), config.micro_batches)
 
 
 def share_threads(devices: int) -> None:

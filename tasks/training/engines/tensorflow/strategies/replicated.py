@@ -90,3 +90,12 @@ class Replicated:
         if known is not None:
             return slices[int(known) % self.devices]
         return {name: tf.gather(tf.stack([own[name] for own in slices]), number) for name in slices[0]}
+
+
+def device_names(devices: int) -> list[str]:
+    """Return the names of GPUs where there are as many, else of logical devices, into which the CPU is split."""
+    kind = "GPU"
+    if len(tf.config.list_physical_devices("GPU")) < devices:
+        kind, cpu = "CPU", tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * devices)
+    return [f"{kind}:{number}" for number in range(devices)]

@@ -1,22 +1,37 @@
-"""Fine-tuning: the weights that a training begins with, low-rank adaptation, and rates that follow the batch."""
+"""The weights that a training begins with, a kind each: the section `train.init`."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import StringConstraints, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Section
-from tasks.config.kinds import BY_KIND
-from tasks.config.optimizer import Pattern
+from tasks.config.base import LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath
+from tasks.config.kinds import Kind, any_of
+from tasks.errors import Failed, Refused
+from tasks.training.optimizers import Pattern
+
+if TYPE_CHECKING:
+    import keras
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
 SAVED = r"(\.keras|\.weights\.h5)$"
 PATTERNS[SAVED] = "must end in .keras or .weights.h5"
 
+FIELD = "train.init"
 
-class Init(Section):
+SEED = "seed_generator_state"
+"""The end of the path of a dropout's state, which is no weight."""
+
+Known = dict[str, NDArray[Any]]
+"""Weights by the paths of their variables."""
+
+
+class Init(Kind):
     """What all sources of initial weights have. A variable takes the weights of the one with its path and shape."""
 
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -34,7 +49,7 @@ class Init(Section):
         return None
 
     @property
-    def place(self) -> tuple[str, str] | None:
+    def origin(self) -> tuple[str, str] | None:
         """The setting that names a file or folder with the weights, and its value; None for another source."""
         return None
 
@@ -47,6 +62,17 @@ class Init(Section):
     def may_be_absent(self) -> bool:
         """Whether the place may be one that is downloaded."""
         return False
+
+    def weights(self, model: keras.Model, stored: Path | None) -> Known:
+        """Return the weights of the source for this model.
+
+        Args:
+            stored: the folder of the model in the store, where it is the source.
+
+        Raises:
+            Failed: they cannot be read.
+        """
+        raise NotImplementedError
 
 
 class ChampionInit(Init):
@@ -73,6 +99,13 @@ class ModelInit(Init):
         """The model in the store whose weights are taken."""
         return self.model
 
+    def weights(self, model: keras.Model, stored: Path | None) -> Known:
+        """Return the weights of the model in the store."""
+        from tasks.models import keras_file
+
+        assert stored is not None
+        return by_path(keras_file.load(stored))
+
 
 class FileInit(Init):
     """A file that Keras saved: a model `*.keras`, or weights `*.weights.h5` of exactly this model."""
@@ -83,9 +116,22 @@ class FileInit(Init):
     """The file; its content is part of the digest."""
 
     @property
-    def place(self) -> tuple[str, str] | None:
+    def origin(self) -> tuple[str, str] | None:
         """The file."""
         return "path", self.path
+
+    def weights(self, model: keras.Model, stored: Path | None) -> Known:
+        """Return the weights of the file."""
+        from tasks.models import keras_archive
+
+        path, field = Path(self.path), f"{FIELD}.path"
+        try:
+            if path.suffix == ".h5":
+                keras_archive.load_weights(model, path, field, keras_archive.size_of(model))
+                return by_path(model)
+            return by_path(keras_archive.load(path, field))
+        except Refused as refused:  # of a training that has begun
+            raise Failed(refused.field, refused.saw, refused.rule, refused.remedy) from None
 
     @model_validator(mode="after")
     def weights_have_no_names(self) -> FileInit:
@@ -125,7 +171,7 @@ class KerasHubInit(Init):
         return self
 
     @property
-    def place(self) -> tuple[str, str] | None:
+    def origin(self) -> tuple[str, str] | None:
         """The folder, or the name of a preset."""
         return "preset", self.preset
 
@@ -134,35 +180,26 @@ class KerasHubInit(Init):
         """Whether the preset may be downloaded."""
         return self.download
 
-
-InitConfig = Annotated[ChampionInit | ModelInit | FileInit | KerasHubInit, BY_KIND]
-
-
-class Lora(Section):
-    """Low-rank adaptation (Hu et al., arXiv 2106.09685): of each layer named, the kernel W stays, and the product of
-    two small matrices is trained and added: W + alpha / rank x A B. All other layers are frozen but those of `also`.
-    At the end the sum becomes the kernel: the model is the one of `model`, without further layers."""
-
-    rank: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Columns of A and rows of B."""
-    alpha: Annotated[float, Field(gt=0)] | None = None
-    """Scale of the product; default: the rank."""
-    targets: Annotated[tuple[Pattern, ...], LISTED, Field(min_length=1)] = ("*",)
-    """Names of Dense, EinsumDense and Embedding layers; `*` is any text."""
-    also: Annotated[tuple[Pattern, ...], LISTED] = ()
-    """Names of layers that are trained whole, such as a new output layer."""
+    def weights(self, model: keras.Model, stored: Path | None) -> Known:
+        """Return the weights of the backbone."""
+        try:
+            import keras_hub
+        except ImportError as error:
+            remedy = "install the extra hub: pip install 'millrace[hub]'"
+            raise Failed(f"{FIELD}.kind", self.kind, "needs the package keras-hub", remedy) from error
+        try:
+            return by_path(keras_hub.models.Backbone.from_preset(self.preset))
+        except Exception as error:
+            saw = f"{self.preset}: {(str(error).strip() or type(error).__name__).splitlines()[0][:200]}"
+            raise Failed(f"{FIELD}.preset", saw, "its weights are read by Keras", "use one that fits") from error
 
 
-class RateScaling(Section):
-    """Scales the peak learning rate with the batch: it is then the one that suits a batch of `batch_size`."""
+def by_path(model: keras.Model) -> Known:
+    """Return the weights of a model by the paths of their variables."""
+    return {variable.path: np.asarray(variable) for variable in model.variables if not variable.path.endswith(SEED)}
 
-    kind: Literal["linear", "sqrt"] = "linear"
-    """`linear`: in proportion to the batch (Goyal et al., arXiv 1706.02677); `sqrt`: to its root (Krizhevsky, arXiv
-    1404.5997), usual with Adam."""
-    batch_size: Annotated[int, Field(ge=1, le=2**24)]
-    """The batch that `train.learning_rate` was chosen for."""
 
-    def factor(self, batch_size: int) -> float:
-        """Return the factor of the learning rate for a batch."""
-        ratio = batch_size / self.batch_size
-        return float(ratio if self.kind == "linear" else ratio**0.5)
+if TYPE_CHECKING:
+    InitConfig = Init
+else:
+    InitConfig = any_of(Init.kinds().values())

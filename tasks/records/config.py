@@ -1,4 +1,4 @@
-"""How the records are checked, split and sharded."""
+"""How a source becomes records: the section `records`, and the file of `records.schema_file` with rules of columns."""
 
 from __future__ import annotations
 
@@ -186,3 +186,38 @@ class RecordsConfig(Section):
             rule = "must be a time in ISO 8601"
             raise Conflict("split_times", text, rule, "write it as 2024-06-01 or 2024-06-01T12:00:00+02:00") from None
         return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+Length = Annotated[int, Field(ge=0)]
+
+
+class ColumnRules(Section):
+    """What the values of a column must be; a missing value breaks only `nullable`."""
+
+    nullable: bool = True
+    """Whether a value may be missing."""
+
+    min: float | str | None = None
+    """Smallest number, or earliest time in ISO 8601."""
+
+    max: float | str | None = None
+    """Largest number, or latest time in ISO 8601."""
+
+    values: Annotated[tuple[str | float, ...], LISTED] = ()
+    """The values that there are; none given: any."""
+
+    matches: str | None = None
+    """Regular expression that a text matches from its beginning."""
+
+    min_length: Length | None = None
+    """Characters of a text at least."""
+
+    max_length: Length | None = None
+    """Characters of a text at most."""
+
+
+class SchemaFile(Section):
+    """The rules by column; a column without rules may have any values of its type."""
+
+    columns: dict[str, ColumnRules]
+    """Rules by column."""

@@ -1,4 +1,4 @@
-"""Decisions on runs that await approval, for `millrace approve` and `millrace reject`."""
+"""Decisions on versions: millrace approve, reject and rollback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.reply import Reply
+from flows.reply import AsJson, Reply, replying
 from flows.session import check_server, prepare, registry_of
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
     from tasks.artifacts import Release
+
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id or an unambiguous part of it.")]
 Reason = Annotated[
@@ -94,3 +95,42 @@ def finish_in_prefect(home: Home, run: Run, decision: Decision, made: Release) -
         remedy = "if it is suspended, resume it in Prefect's pages: it ends with this decision"
         terminal.say(f"warning: flow run {flow_run} was not updated in Prefect: {saw}; {remedy}", style="yellow")
         return None
+
+
+def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
+    """Make the version of a run that awaits approval champion.
+
+    If the champion has changed since the gate compared, their scores are compared again; exit code 3 if the gate fails.
+    """
+    with replying("approve", as_json) as reply:
+        decide(reply, run, True, checked(reason), as_json)
+
+
+def reject(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
+    """Keep the champion, and end a run that awaits approval as rejected."""
+    with replying("reject", as_json) as reply:
+        decide(reply, run, False, checked(reason), as_json)
+
+
+def rollback(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The registered model.")],
+    reason: Reason,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="VERSION", help="An earlier champion; default: the previous one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move the alias champion to the version that had it before; called again, to the one before that.
+
+    The version that loses the alias does not become champion by its gate again; `--to` makes it champion.
+    """
+    with replying("rollback", as_json) as reply:
+        reason = checked(reason)
+        home = find_home().readable()
+        from tasks.registry.rollback import roll_back
+
+        with registry_of(home) as client:
+            moved = roll_back(client, home, name, to, Decision.of_user(True, reason, account()))
+        reply.add(model=name, before=moved.before, after=moved.after, scores=moved.scores)
+        if not as_json:
+            typer.echo(f"{name}@champion: version {moved.before} → version {moved.after} ({moved.scores})")

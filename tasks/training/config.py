@@ -1,59 +1,27 @@
-"""The arithmetic of a training, and, marked as such, its layout."""
+"""The section `train`: what decides the model, and, marked as such, how it is computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
-from tasks.config.cluster import ClusterConfig
-from tasks.config.fine_tune import InitConfig, Lora, RateScaling, Text
-from tasks.config.optimizer import Adam, OptimizerConfig, Pattern
-from tasks.config.roles import SIDECAR, Role
-from tasks.config.schedule import Cosine, ScheduleConfig
-from tasks.config.spikes import OnSpike
-from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
-from tasks.config.tensorboard import BoardConfig, TensorBoard
 from tasks.feed.augmentations import AugmentConfig
+from tasks.processes.config import SIDECAR, ClusterConfig, Role
+from tasks.training.initial import InitConfig, Text
+from tasks.training.optimizers import Adam, OptimizerConfig, Pattern
+from tasks.training.schedules import Cosine, RateScaling, ScheduleConfig
+from tasks.training.sections import BoardConfig, CheckpointConfig, EarlyStopping, Lora, OnSpike, Steps, TensorBoard
+from tasks.training.strategies import OneDevice, StrategyConfig
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
 Rate = Annotated[float, Field(gt=0, le=10)]
-Steps = Annotated[int, Field(ge=1, le=10**12)]
-
-
-class EarlyStopping(Section):
-    """Ends a training early when the validation score no longer gets better."""
-
-    metric: Literal["primary", "loss"] = "primary"
-    """What is watched on the validation split: `evaluate.primary`, or the loss."""
-    patience: Annotated[int, Field(ge=1)] = 5
-    """Evaluations (every `train.evaluate_every` steps) without a better score after which training ends."""
-    delta: Annotated[float, Field(ge=0)] = 0.0
-    """By how much a score must be better to count as better."""
-
-
-class CheckpointConfig(Section):
-    """When the state of a training is saved."""
-
-    every: Steps = 100
-    """Steps between checkpoints."""
-    keep: Annotated[int, Field(ge=1)] = 2
-    """How many of the newest are kept."""
-    keep_every: Steps | None = None
-    """Checkpoints at multiples of this step are kept too, until the model is made."""
-    keep_best: bool = False
-    """Whether the one with the best validation loss is kept too, of those at whose step there was an evaluation."""
-
-    def most(self, steps: int) -> int:
-        """Return how many checkpoints a training of so many steps keeps at most."""
-        return self.keep + self.keep_best + (steps // self.keep_every if self.keep_every else 0)
 
 
 NO_SIDECAR = {
@@ -224,13 +192,6 @@ class TrainConfig(Section):
             rule = f"is ignored: the loss {self.loss or losses[0]} is none of yours"
             raise Conflict("train.folder", self.folder, rule, "leave it out, or set train.loss to module:function")
         check_options("train", self, task)
-
-    def fit_classes(self, classes: Sequence[str]) -> None:
-        """Raise `Conflict` where class weights do not name exactly these classes."""
-        if isinstance(self.class_weights, dict) and set(self.class_weights) != set(classes):
-            saw = ", ".join(sorted(set(self.class_weights) ^ set(classes)))
-            rule = f"must name every class: {', '.join(classes)}"
-            raise Conflict("train.class_weights", saw, rule, "add or remove these")
 
     @model_validator(mode="after")
     def the_last_one_mixes(self) -> TrainConfig:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from tasks.config.base import LISTED, Conflict, Section
-from tasks.config.kinds import BY_KIND
+from tasks.config.kinds import Kind, any_of
 
 Factor = Annotated[float, Field(ge=0, le=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Warmup(Section):
-    """What all schedules with a linear warm-up have."""
+class Schedule(Kind):
+    """The learning rate by step."""
 
     depends_on_the_end: ClassVar[bool] = True
     """Whether the rate of a step depends on the number of steps."""
+
+    def factor(self, step: int, steps: int) -> float:
+        """Return the factor of the peak learning rate at a step of so many."""
+        raise NotImplementedError
+
+    def check(self, steps: int) -> None:
+        """Raise `Conflict` where a training of so many steps has no room for the schedule."""
+
+
+class Warmup(Schedule):
+    """What all schedules with a linear warm-up have."""
 
     warmup: Annotated[int, Field(ge=0)] = 0
     """Steps of linear warm-up; step k of them has (k + 1) / warmup of `train.learning_rate`, the last one all of it."""
@@ -144,10 +155,8 @@ class Piecewise(Warmup):
         return self
 
 
-class OneCycle(Section):
+class OneCycle(Schedule):
     """Half a cosine up from `start` to the peak, then one down to `end` (Smith and Topin, arXiv 1708.07120)."""
-
-    depends_on_the_end: ClassVar[bool] = True
 
     kind: Literal["one_cycle"] = "one_cycle"
     """The decay after the warm-up."""
@@ -166,14 +175,28 @@ class OneCycle(Section):
             return self.start + (1 - self.start) * 0.5 * (1 - math.cos(math.pi * step / peak))
         return self.end + (1 - self.end) * 0.5 * (1 + math.cos(math.pi * (step - peak) / (last - peak)))
 
-    def check(self, steps: int) -> None:
-        """Do nothing: a cycle fits any number of steps."""
-
 
 def _cosine(values: Any) -> Any:
     """Return the values of a schedule with the default kind where they name none, as `{warmup: 50}`."""
     return {"kind": "cosine", **values} if isinstance(values, dict) else values
 
 
-AnySchedule = Constant | Linear | Cosine | WarmupStableDecay | Piecewise | OneCycle
-ScheduleConfig = Annotated[AnySchedule, BY_KIND, BeforeValidator(_cosine)]
+if TYPE_CHECKING:
+    ScheduleConfig = Schedule
+else:
+    ScheduleConfig = Annotated[any_of(Schedule.kinds().values()), BeforeValidator(_cosine)]
+
+
+class RateScaling(Section):
+    """Scales the peak learning rate with the batch: it is then the one that suits a batch of `batch_size`."""
+
+    kind: Literal["linear", "sqrt"] = "linear"
+    """`linear`: in proportion to the batch (Goyal et al., arXiv 1706.02677); `sqrt`: to its root (Krizhevsky, arXiv
+    1404.5997), usual with Adam."""
+    batch_size: Annotated[int, Field(ge=1, le=2**24)]
+    """The batch that `train.learning_rate` was chosen for."""
+
+    def factor(self, batch_size: int) -> float:
+        """Return the factor of the learning rate for a batch."""
+        ratio = batch_size / self.batch_size
+        return float(ratio if self.kind == "linear" else ratio**0.5)

@@ -1,15 +1,29 @@
-"""The layout of a training step over devices, processes and hosts."""
+"""The layout of a training step over devices, processes and hosts: a class a strategy, with what carries it out."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import socket
+import threading
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from tasks.config.base import NOT_IDENTITY, Conflict
 from tasks.config.kinds import Kind, any_of
-from tasks.config.roles import CHIEF, WORKER, Role
+from tasks.errors import Failed
+from tasks.processes.config import CHIEF, WORKER, Role
+
+if TYPE_CHECKING:
+    from tasks.training.engines.tensorflow.strategies import Placement
+    from tasks.training.group import Cluster
+
+CONNECT_SECONDS = 10.0
+"""Seconds to wait for a TPU's address, of which TensorFlow itself waits for ever."""
 
 
 class Strategy(Kind):
@@ -68,12 +82,29 @@ class Strategy(Kind):
         """The strategy with which its arithmetic is tested (`tasks.runner.starting_models`)."""
         return self
 
+    def create(self, cluster: Cluster) -> Placement:
+        """Configure the devices of this process, before TensorFlow is initialised, and connect to the other processes.
+
+        Of a synchronous strategy, which the engine of TensorFlow computes.
+
+        Raises:
+            Failed: there are not the devices that it needs.
+            Lost: another process does not answer.
+        """
+        raise NotImplementedError
+
 
 class OneDevice(Strategy):
     """One process, one device."""
 
     kind: Literal["one_device"] = "one_device"
     """Distribution of a step over devices."""
+
+    def create(self, cluster: Cluster) -> Placement:
+        """Take TensorFlow's default device."""
+        from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+
+        return OneDeviceStrategy()
 
 
 class Mirrored(Strategy):
@@ -83,6 +114,14 @@ class Mirrored(Strategy):
     """Distribution of a step over devices."""
     devices: Annotated[int, Field(ge=2, le=64)] = 2
     """Devices; without that many accelerators, logical ones of the CPU."""
+
+    def create(self, cluster: Cluster) -> Placement:
+        """Take accelerators, or split the CPU into logical devices."""
+        import tensorflow as tf
+
+        from tasks.training.engines.tensorflow.strategies.replicated import Replicated, device_names
+
+        return Replicated(tf.distribute.MirroredStrategy(device_names(self.devices)), self.devices)
 
 
 class MultiWorker(Strategy):
@@ -102,6 +141,36 @@ class MultiWorker(Strategy):
     def processes(self) -> int:
         """Compute processes of a training."""
         return self.workers
+
+    def create(self, cluster: Cluster) -> Placement:
+        """Connect to the other processes.
+
+        Raises:
+            Failed: the machine has fewer accelerators than `devices`, or none for NCCL.
+        """
+        import tensorflow as tf
+
+        from tasks.training.engines.tensorflow.strategies.multi_worker import Processes, lost_processes
+        from tasks.training.engines.tensorflow.strategies.replicated import Replicated
+
+        accelerators = len(tf.config.list_physical_devices("GPU"))
+        if self.devices > max(accelerators, 1):
+            rule = f"this machine has {accelerators} accelerators; without any a worker has one device"
+            raise Failed("train.strategy.devices", self.devices, rule, "use 1, and more train.strategy.workers")
+        if self.communication == "nccl" and not accelerators:
+            rule = "NCCL adds up between NVIDIA GPUs, and this machine has none"
+            raise Failed("train.strategy.communication", self.communication, rule, "use ring or auto")
+        task = {"type": "worker", "index": cluster.rank}
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(cluster.addresses)}, "task": task})
+        options = tf.distribute.experimental.CommunicationOptions(
+            implementation=tf.distribute.experimental.CommunicationImplementation[self.communication.upper()]
+        )
+        handler = signal.getsignal(signal.SIGTERM)
+        with lost_processes():
+            strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its own, for preemptions
+        return Replicated(strategy, self.devices, Processes(cluster), lost_processes)
 
 
 class Horovod(Strategy):
@@ -134,6 +203,34 @@ class Horovod(Strategy):
             rule = f"needs horovod built for {needed}, and {found or 'none'} is installed"
             raise Conflict("train.strategy.kind", self.kind, rule, "run `make horovod`")
 
+    def create(self, cluster: Cluster) -> Placement:
+        """Connect to the other processes.
+
+        Raises:
+            Failed: the host has accelerators, but not one for each of its processes.
+        """
+        import horovod.tensorflow as hvd
+        import tensorflow as tf
+
+        from tasks.training.engines.tensorflow.strategies.horovod import HorovodStrategy, Processes, lost, reduce
+        from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import await_server, serve, slots
+        from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
+
+        slot = slots(cluster.addresses)[cluster.rank]
+        if accelerators := tf.config.list_physical_devices("GPU"):
+            if slot.local_size > len(accelerators):
+                rule = f"{slot.hostname} has {len(accelerators)} accelerators, one for each process"
+                raise Failed("train.strategy.workers", slot.local_size, rule, "use as many")
+            tf.config.set_visible_devices(accelerators[slot.local_rank], "GPU")
+        os.environ.update(slot.environment(cluster.addresses[0]))
+        if cluster.rank == 0:
+            serve(cluster.addresses)
+        else:
+            await_server(cluster.addresses[0])
+        with lost_processes((ValueError,)):  # what `init` raises where another process has died meanwhile
+            hvd.init()
+        return HorovodStrategy(Processes(cluster), reduce, lost)
+
 
 class Tpu(Strategy):
     """The cores of a TPU, each with a copy of the model (tf.distribute.TPUStrategy)."""
@@ -147,6 +244,38 @@ class Tpu(Strategy):
     """`local` on a TPU VM; otherwise the name of a TPU, or `grpc://host:port`."""
     devices: Annotated[int, Field(ge=1, le=4096)] = 8
     """Number of its cores."""
+
+    def create(self, cluster: Cluster) -> Placement:
+        """Connect to the TPU and reset it.
+
+        Raises:
+            Failed: there is no such TPU, or it has another number of cores.
+        """
+        import tensorflow as tf
+
+        from tasks.training.engines.tensorflow.strategies.replicated import Replicated
+
+        try:
+            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=self.address)
+            if self.address != "local":
+                check_address(resolver.master())
+                tf.config.experimental_connect_to_cluster(resolver)
+            tf.tpu.experimental.initialize_tpu_system(resolver)
+        except (ValueError, OSError, tf.errors.OpError) as error:
+            saw = f"{self.address}: {str(error).strip().splitlines()[0][:120]}"
+            remedy = "correct it (local on a TPU VM), or choose another train.strategy.kind"
+            raise Failed("train.strategy.address", saw, "a TPU must answer there", remedy) from error
+        strategy = tf.distribute.TPUStrategy(resolver)
+        cores = strategy.num_replicas_in_sync
+        if cores != self.devices:
+            raise Failed("train.strategy.devices", self.devices, f"the TPU has {cores} cores", f"set it to {cores}")
+        return Replicated(strategy, cores)
+
+
+def check_address(address: str) -> None:
+    """Raise `OSError` where nothing answers at `grpc://host:port`."""
+    where = urlsplit(address)
+    socket.create_connection((where.hostname or "", where.port or 8470), CONNECT_SECONDS).close()
 
 
 class Pipeline(Strategy):
@@ -173,6 +302,15 @@ class Pipeline(Strategy):
     def as_tested(self) -> Pipeline:
         """Two stages and a few micro-batches: more of them are computed in the same way."""
         return self.model_copy(update={"devices": 2, "micro_batches": min(self.micro_batches, 4)})
+
+    def create(self, cluster: Cluster) -> Placement:
+        """Take accelerators, or split the CPU into logical devices."""
+        from tasks.training.engines.tensorflow.strategies.pipeline import PipelineStrategy, share_threads
+        from tasks.training.engines.tensorflow.strategies.replicated import device_names
+
+        names = device_names(self.devices)
+        share_threads(self.devices)
+        return PipelineStrategy(tuple(names), self.micro_batches)
 
 
 class ParameterServer(Strategy):

@@ -5,12 +5,16 @@ A setting is named as the argument of the Keras class that it is passed to.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import LATER, LISTED, Conflict, Section
-from tasks.config.kinds import BY_KIND
+from tasks.config.base import LATER, LISTED, Conflict
+from tasks.config.kinds import Kind, any_of
+
+if TYPE_CHECKING:
+    import keras
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Shrink = Annotated[float, Field(ge=0, lt=1)]
@@ -21,7 +25,17 @@ Pattern = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 """A layer's name or path, in which `*` is any text: `block_*`, `*/attention/*`."""
 
 
-class Optimizer(Section):
+def named(path: str, pattern: str) -> bool:
+    """Return whether a variable is of a layer that a pattern names, by its path: `block_0/attention/query/kernel`.
+
+    A pattern names a layer by its path, by that of a layer around it, or by the name of one of them alone.
+    """
+    *names, _ = path.split("/")
+    paths = ["/".join(names[:length]) for length in range(1, len(names) + 1)]
+    return any(fnmatchcase(each, pattern) for each in (*paths, *names))
+
+
+class Optimizer(Kind):
     """What all update rules have."""
 
     keras_class: ClassVar[str]
@@ -42,6 +56,12 @@ class Optimizer(Section):
         """Return the arguments of the Keras class, without the learning rate and those of `layers`."""
         values = self.model_dump(exclude={"kind", "no_decay", *self.layers})
         return {**values, "weight_decay": self.weight_decay or None}
+
+    def create(self, **more: Any) -> keras.optimizers.Optimizer:
+        """Return the optimizer of Keras, whose learning rate is 1 until one is assigned."""
+        import keras
+
+        return getattr(keras.optimizers, self.keras_class)(1.0, **self.arguments(), **more)
 
     @model_validator(mode="after")
     def exceptions_of_a_decay(self) -> Optimizer:
@@ -272,10 +292,7 @@ class Sgd(Optimizer):
         return self
 
 
-AnyOptimizer = (
-    Adam | AdamW | Nadam | Adamax | Lamb | Lion | Muon | Rmsprop | Adagrad | Adadelta | Adafactor | Ftrl | Sgd
-)
-OptimizerConfig = Annotated[AnyOptimizer, BY_KIND]
-
-OPTIMIZERS: dict[str, type[AnyOptimizer]] = {each.model_fields["kind"].default: each for each in get_args(AnyOptimizer)}
-"""The sections by `train.optimizer.kind`."""
+if TYPE_CHECKING:
+    OptimizerConfig = Optimizer
+else:
+    OptimizerConfig = any_of(Optimizer.kinds().values())
