@@ -182,8 +182,8 @@ def test_the_passages_are_the_files_own_text_and_the_worst_of_it(text, report, t
     rows_shown = passages(Facts(run))
     assert len(rows_shown) == 3
     for passage in rows_shown:
-        assert "".join(text for text, _ in passage["tokens"]) in contents[passage["key"]]
-        assert {shade for _, shade in passage["tokens"]} - {0}, "nothing surprises a model that knows nothing"
+        assert "".join(text for text, _ in passage.tokens) in contents[passage.key]
+        assert {shade for _, shade in passage.tokens} - {0}, "nothing surprises a model that knows nothing"
 
 
 def test_two_language_models_are_held_against_each_other_file_by_file(text, report, tmp_path):
