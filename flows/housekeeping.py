@@ -13,7 +13,7 @@ from flows.maintenance import back_up, collect_garbage
 from infra import logs
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes
 
 Count = Annotated[int, Field(ge=1)]
 

@@ -111,7 +111,7 @@ def summarise(reply: Reply, run: Any) -> None:
         artifacts=record["stages"],
         metrics=metrics_of(run),
     )
-    if chosen := read(run.folder).get("chosen"):
+    if chosen := read(run.folder).chosen:
         reply.add(chosen=chosen)
     if not reply.as_json and record["status"] in ("completed", "rejected", "awaiting_approval"):
         for line in lines(run, reply.seconds, shutil.get_terminal_size((200, 24)).columns):

@@ -14,7 +14,7 @@ from tasks.errors import one_line
 from tasks.guess import Guess
 from tasks.guess.splits import Splits
 from tasks.guess.tables import deciding, weighted
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes
 
 BATCH = 64
 EPOCHS = 20

@@ -10,10 +10,8 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo
 
 import typer
 
@@ -103,9 +101,3 @@ def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
     reply.fail(refused)
     reply.print()
     return reply.exit_code
-
-
-def when(moment: str, zone: str | None = None) -> str:
-    """Format an ISO 8601 time with its time zone: `zone`, or that of this machine."""
-    local = datetime.fromisoformat(moment).astimezone(ZoneInfo(zone) if zone else None)
-    return local.strftime("%a %Y-%m-%d %H:%M %Z")

@@ -799,7 +799,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/view/numbers.py",
+        "tasks/view/__init__.py",
         "'gains' if loss < 0 else 'loses'",
         "'gains' if loss > 0 else 'loses'",
         "test_display_words.py::test_numbers",
@@ -1004,7 +1004,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/view/curves.py",
+        "tasks/view/charts.py",
         "        shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]\n",
         "        shown = points[:: math.ceil(len(points) / MOST)]\n",
         "test_page_shows_all.py",
@@ -3719,9 +3719,9 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/view/judgement.py",
-        '    return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
-        '    return sorted(rows, key=lambda row: row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
+        "tasks/view/report.py",
+        "    return sorted(rows, key=lambda row: -size(row))[:CLASSES] if len(rows) > CLASSES else rows\n",
+        "    return sorted(rows, key=lambda row: size(row))[:CLASSES] if len(rows) > CLASSES else rows\n",
         "test_page_leaves_out_the_least.py::test_of_many_classes_those_with_the_most_examples_are_shown",
         "With more than 40 classes the page of a run shows the 40 rarest instead of the 40 with the most examples.",
     ),
@@ -4139,15 +4139,9 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/view/evaluation.py",
-        (
-            '        before, after = (test["calibration"][when] for when in ("before", "after"))\n'
-            '        text = f"temperature '
-        ),
-        (
-            '        before, after = (test["calibration"][when] for when in ("after", "before"))\n'
-            '        text = f"temperature '
-        ),
+        "tasks/view/report.py",
+        "        rows = ((name, self.before[name], self.after[name]) for name in names)\n",
+        "        rows = ((name, self.after[name], self.before[name]) for name in names)\n",
         "test_page_fine_print.py test_display_lines.py",
         (
             "`millrace show` gives the loss and the calibration error before and after the temperature in"

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tasks.compression import judgement
 from tasks.compression.config import WantConfig
 from tasks.compression.front import FrontEntry, choose, dominated_by, missed
 from tasks.config.compose import Config, validate
 from tasks.config.sizes import parse
 from tasks.errors import Refused
-from tasks.view import variants as picture
+from tasks.view import charts
 
 few = st.integers(1, 4)
 points = st.lists(st.tuples(few, few, few, st.booleans()), min_size=1, max_size=8).map(
@@ -108,11 +109,15 @@ def test_the_picture_shows_every_variant_the_front_and_what_is_rejected() -> Non
     rejected = FrontEntry("<d>", 50, 0.3, 2.0, accepted=False)
     given_points = [A, B, C, rejected]
     found = dominated_by(given_points)
-    rows = {point.name: {**point.as_json(), "dominated_by": found[point.name]} for point in given_points}
-    svg = picture.draw(rows, "accuracy")
+    rows = {
+        name: judgement.Point(each.bytes, each.loss, each.latency, each.accepted, found[name])
+        for each in given_points
+        for name in (each.name,)
+    }
+    svg = charts.front(rows, "accuracy")
     assert svg.count("<circle") == 4 and svg.count('class="dot c0"') == 2 and "&lt;d&gt;" in svg and "<d>" not in svg
     centres = [(float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', svg)]
     assert centres[0][0] < centres[1][0] and centres[0][1] < centres[1][1], "smaller is left, and a loss is up"
     radii = [float(radius) for radius in re.findall(r' r="([\d.]+)"', svg)]
     assert radii[3] == max(radii) and radii[1] == min(radii), "the slowest is the largest"
-    assert picture.draw({"a": rows["a"]}, "accuracy") == ""
+    assert charts.front({"a": rows["a"]}, "accuracy") == ""

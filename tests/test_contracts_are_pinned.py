@@ -132,7 +132,8 @@ JUDGING = (
     "reader",
     "evaluation",
     "view/facts.py",
-    "view/judgement.py",
+    "view/examples.py",
+    "view/report.py",
 )
 """Where numbers decide what is guessed, read, found to be similar or suspicious, and judged."""
 OF_MEMORY = re.compile(

@@ -132,8 +132,8 @@ def test_similar_texts_are_those_that_a_comparison_of_all_finds(bench: Workbench
         assert conflict["labels"] == [str(sum(key.encode()) % 2) for key in (one, other)]
     assert outcome.counts == {**plain.counts, "near_duplicates": 63}, "a report changes no example"
     assert describe(made).endswith("63 near-duplicates found")
-    near = data(SimpleNamespace(one=lambda kind: made))["near"]  # type: ignore[arg-type]
-    assert near["harmful"] and "a score on test may be too high" in near["fate"]
+    shown = data(SimpleNamespace(one=lambda kind: made))  # type: ignore[arg-type]
+    assert shown and shown.near and shown.near.harmful and "a score on test may be too high" in shown.near.fate
 
 
 def smallest(group: list[str]) -> str:

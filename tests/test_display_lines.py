@@ -12,15 +12,16 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from tasks.compression.judgement import Judgement
 from tasks.search.table import FAILED, PRUNED, Table
+from tasks.tracking import prefect_page
 from tasks.training.seeds import OVER_SEEDS, Choice
-from tasks.view import examples, terminal
-from tasks.view import seeds as seeds_in_words
-from tasks.view.evaluation import lines as report_lines
-from tasks.view.variants import lines
+from tasks.view import examples, terminal, trainings
+from tasks.view import report as reports
+from tasks.view.variants import Latency, lines
 from tasks.view.variants import row as variant_row
 from tasks.view.words import describe_search, describe_trial, describe_variant
-from tests.support.stand_ins import bounded, trial, variant
+from tests.support.stand_ins import bounded, facts, trial, variant
 
 
 def test_an_ended_trial_is_described_by_what_it_has() -> None:
@@ -38,16 +39,23 @@ def test_an_ended_trial_is_described_by_what_it_has() -> None:
     assert describe_trial(failed, table) == f"{FAILED}, rate 0.1: no memory"
 
 
+def cells(made: Any) -> tuple[str, ...]:
+    return variant_row(made, Judgement(), "accuracy", Latency()).cells("accuracy")
+
+
 def test_a_line_of_a_variant_says_its_score_and_its_loss_where_it_was_compressed() -> None:
     metrics = {"v/test/accuracy": 0.9, "v/test/accuracy_loss": 0.0}
-    assert variant_row(variant("v", metrics, methods=["int8"]), {}, "accuracy")[3] == "accuracy 0.9000 (loses 0.0000)"
-    assert variant_row(variant("v", metrics, methods=[]), {}, "accuracy")[3] == "accuracy 0.9000"
-    unmeasured = variant_row(variant("v", {}, methods=["int8"]), {}, "accuracy")
+    assert cells(variant("v", metrics, methods=["int8"]))[3] == "accuracy 0.9000 (loses 0.0000)"
+    assert cells(variant("v", metrics, methods=[]))[3] == "accuracy 0.9000"
+    unmeasured = cells(variant("v", {}, methods=["int8"]))
     assert unmeasured[2:5] == ("", "", "")
-    assert list(lines([], {}, "accuracy")) == []
+    assert list(lines(facts(variants=[], metric="accuracy"))) == []
     short, long = variant("a", {}), variant("longer", {})
     long.manifest["statistics"]["bytes"] = 123_456
-    assert [each.rstrip() for each in lines([short, long], {}, "accuracy")] == ["a         1.0 kB", "longer  123.5 kB"]
+    assert [each.rstrip() for each in lines(facts(variants=[short, long], metric="accuracy"))] == [
+        "a         1.0 kB",
+        "longer  123.5 kB",
+    ]
 
 
 def test_a_choice_among_seeds_is_said_with_the_interval_of_each_split() -> None:
@@ -60,7 +68,7 @@ def test_a_choice_among_seeds_is_said_with_the_interval_of_each_split() -> None:
     choice: Any = SimpleNamespace(
         metric="accuracy", metrics=metrics, seeds={"seed0": {}, "seed1": {}}, verdict="seed1 was chosen"
     )
-    assert seeds_in_words.summary(choice) == [
+    assert trainings.summary(choice) == [
         "mean over 2 seeds, 95 % t interval: validation accuracy 0.9000 (0.8500 to 0.9500), test accuracy 0.8000",
         "seed1 was chosen",
     ]
@@ -94,15 +102,15 @@ def test_a_report_is_said_in_lines_of_what_it_has() -> None:
         ("probes", "noise: macro f1 0.5000, drop 0.2500 [0.1500, 0.3500]"),
         ("", "blur: macro f1 0.2500, drop 0.5000 [0.4000, 0.6000]"),
     ]
-    assert list(report_lines(report)) == expected
+    assert list(reports.lines(reports.read(report))) == expected
     for part in (before, after):
         del part["calibration_error"]
     test |= {"cut": 5}
     del test["without_entities"]
-    shorter = list(report_lines(report))
+    shorter = list(reports.lines(reports.read(report)))
     assert shorter[0] == ("tokens", "1,234; 5 more were cut, and have no tag")
     assert shorter[1] == ("calibrate", "temperature 2, fitted on validation: loss 0.5000, then 0.2500")
-    assert list(report_lines({"primary": {"metric": "rmse"}, "splits": {"test": {}}})) == []
+    assert list(reports.lines(reports.read({"primary": {"metric": "rmse"}, "splits": {"test": {}}}))) == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +146,7 @@ def test_models_of_seeds_are_rows_with_the_metrics_that_decide_first() -> None:
     }
     runs = {name: {"seed": 2**60, "steps": 9, "metrics": metrics[name]} for name in ("seed_0", "seed_1")}
     choice = Choice("accuracy", "seed_0", "average", runs, metrics["average"], {})
-    rows = seeds_in_words.table(choice)
+    rows = prefect_page.seeds(choice)
     assert [(row["model"], row["chosen"], row["seed"], row["steps"]) for row in rows] == [
         ("seed_0", "yes", str(2**60), 9),
         ("seed_1", "", str(2**60), 9),
@@ -147,7 +155,7 @@ def test_models_of_seeds_are_rows_with_the_metrics_that_decide_first() -> None:
     columns = ["validation/accuracy", "validation/loss", "test/accuracy", "test/loss"]
     assert all(list(row)[4:] == columns for row in rows) and rows[1]["validation/accuracy"] == 0.5
     alone = Choice("accuracy", "seed_0", "best", runs, None, {})
-    assert [row["model"] for row in seeds_in_words.table(alone)] == ["seed_0", "seed_1"]
+    assert [row["model"] for row in prefect_page.seeds(alone)] == ["seed_0", "seed_1"]
 
 
 def console(monkeypatch: pytest.MonkeyPatch, live: bool, width: int = 100) -> io.StringIO:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
-from tasks.view.evaluation import chance
+from tasks.compression.judgement import Judgement, Point
+from tasks.view import change, figure, kilobytes, seconds
 from tasks.view.examples import Texts
-from tasks.view.numbers import change, figure, kilobytes, seconds
+from tasks.view.report import Part
 from tasks.view.variants import lines
 from tasks.view.words import describe, interval, score, size_of_float, span, state_message
+from tests.support.stand_ins import facts
 
 
 @pytest.mark.parametrize(
@@ -54,9 +56,9 @@ def test_a_size_is_said_after_gzip_where_that_is_much_smaller() -> None:
 
 
 def test_chance_is_what_the_p_value_leaves() -> None:
-    assert chance({"p_value": 0.01, "beyond_chance": True}) == "beyond chance, p = 0.01"
-    assert chance({"p_value": 0.2, "beyond_chance": False}) == "may be chance, p = 0.2"
-    assert chance({"p_value": None}) == chance({}) == "no test"
+    assert Part(p_value=0.01, beyond_chance=True).chance == "beyond chance, p = 0.01"
+    assert Part(p_value=0.2).chance == "may be chance, p = 0.2"
+    assert Part().chance == "no test"
 
 
 def made(tmp_path: Path, kind: type[Artifact], name: str = "", **manifest: Any) -> Artifact:
@@ -101,10 +103,10 @@ def test_the_table_of_variants_says_which_one_lost_and_which_one_gained(tmp_path
         metrics = {f"{name}/size_ratio": 0.3, f"{name}/test/accuracy": 0.9, f"{name}/test/accuracy_loss": loss}
         return made(tmp_path, Variant, name, metrics=metrics, statistics={"bytes": 1000, "methods": methods})
 
-    front = {"better": {"latency": 0.5, "dominated_by": None, "accepted": True}}
-    judgement: dict[str, Any] = {"standing": {}, "verdicts": {}, "chosen": "better", "front": front}
+    judgement = Judgement(chosen="better", front={"better": Point(1, 0.0, 0.5, True, None)})
     worse, better = variant("worse", 0.02, ["int8_dynamic"]), variant("better", -0.01, ["int8_dynamic"])
-    said = list(lines([worse, better, variant("plain", 0.0, [])], judgement, "accuracy"))
+    variants = [worse, better, variant("plain", 0.0, [])]
+    said = list(lines(facts(variants=variants, judgement=judgement, metric="accuracy")))
     assert "(loses 0.0200)" in said[0] and "(gains 0.0100)" in said[1] and "0.50 x time" in said[1]
     assert said[1].endswith("on the front, chosen")
     assert "(" not in said[2]

@@ -34,7 +34,7 @@ from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
-from tasks.view.evaluation import beside_simple_model
+from tasks.view.report import Bounded, SimpleModel
 
 COUNT = 300
 LABEL = Feature("label", "int64", role="label", classes=("no", "perhaps", "yes"))
@@ -405,9 +405,9 @@ def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
 def test_which_of_both_is_better_is_said_in_words(
     change: float, sure: bool, higher: bool, units: int, text: str
 ) -> None:
-    difference = {"value": change, "low": change - 0.012, "high": change + 0.02, "units": units}
-    row = {"name": "trees", "difference": difference, "more_than_noise": sure}
-    assert beside_simple_model(row, higher) == text
+    difference = Bounded(change, change - 0.012, change + 0.02, units=units)
+    simple = SimpleModel(name="trees", difference=difference, more_than_noise=sure)
+    assert simple.beside(higher) == text
 
 
 def test_another_kind_of_data_has_a_baseline_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from tasks.models.architectures.mlp import MlpModel
 from tasks.records.reading import RecordsReader
 from tasks.registry import registry
 from tasks.snapshots.config import TableSnapshot
-from tasks.view.evaluation import beside_simple_model, lines
+from tasks.view import report as reports
 from tests.support.loans import Made, make
 from tests.support.pages import page_of
 from tests.support.registries import RegistryHome
@@ -178,7 +178,8 @@ def test_robustness_is_the_drop_on_changed_examples(evaluated: Evaluated) -> Non
 
 
 def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> None:
-    shown = "\n".join(f"{word} {text}" for word, text in lines(evaluated.json))
+    content = reports.read(evaluated.json)
+    shown = "\n".join(f"{word} {text}" for word, text in reports.lines(content))
     made = evaluated.made
     config = Config(name="loans", model=MlpModel(), snapshot=TableSnapshot(), train={"steps": 1}, evaluate=CONFIG)  # type: ignore[arg-type]
     page = page_of(tmp_path, config, convert=made.records, snapshot=made.snapshot, evaluate=evaluated.report)
@@ -190,7 +191,7 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
         "Groups by country",
         "true positive rate",
         "missing columns",
-        f"<b>Baseline:</b> {beside_simple_model(evaluated.test['learned_baseline'], True)}",
+        f"<b>Baseline:</b> {content.beside_simple_model}",
         "It does not see 1 text column.",
         f"temperature {evaluated.json['decision']['temperature']:.4g}",
     ):

@@ -37,8 +37,8 @@ from tasks.snapshots.config import TokensSnapshot
 from tasks.sources.kinds.folders import TextFilesSource
 from tasks.training.config import TrainConfig
 from tasks.view.comparison import Comparison
+from tasks.view.examples import _marked, passages
 from tasks.view.facts import Facts
-from tasks.view.judgement import _marked, passages
 from tests.support.chain import chain
 from tests.support.pages import Loads, page_of, run_of
 from tests.support.pasted import pasted
@@ -182,8 +182,8 @@ def test_the_passages_are_the_files_own_text_and_the_worst_of_it(text, report, t
     rows_shown = passages(Facts(run))
     assert len(rows_shown) == 3
     for passage in rows_shown:
-        assert "".join(text for text, _ in passage["tokens"]) in contents[passage["key"]]
-        assert {shade for _, shade in passage["tokens"]} - {0}, "nothing surprises a model that knows nothing"
+        assert "".join(text for text, _ in passage.tokens) in contents[passage.key]
+        assert {shade for _, shade in passage.tokens} - {0}, "nothing surprises a model that knows nothing"
 
 
 def test_two_language_models_are_held_against_each_other_file_by_file(text, report, tmp_path):

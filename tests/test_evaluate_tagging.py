@@ -57,7 +57,7 @@ from tasks.training.fit import fit
 from tasks.training.optimizers import Sgd
 from tasks.training.sections import CheckpointConfig
 from tasks.training.strategies import Mirrored
-from tasks.view.evaluation import lines
+from tasks.view.report import lines, read
 from tests.support.damage import without_largest_weights
 from tests.support.forms import of
 from tests.support.pages import page_of
@@ -197,7 +197,7 @@ def test_it_learns_beyond_the_baseline_and_its_metrics_are_those_of_scikit_learn
     assert {"page < 'p25'"} < {row["slice"] for row in test["slices"]}
     assert any(row["slice"].endswith("tokens") for row in test["slices"])
     assert test["robustness"][0]["drop"]["value"] > 0.01, "a typo makes Mr unknown"
-    assert f"{cut['test']} more were cut" in dict(lines(content))["tokens"]
+    assert f"{cut['test']} more were cut" in dict(lines(read(content)))["tokens"]
     whole = Config(name="names", source=tagged.source, snapshot=SNAPSHOT, model=MODEL, train=TRAIN, evaluate=EVALUATE)
     page = page_of(tmp_path / "home", whole, convert=tagged.records, snapshot=tagged.snapshot, evaluate=tagged.report)
     assert "entity PER" in page and "entity f1" in page and "of always predicting the most frequent class" in page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tasks.training.fit import fit
 from tasks.training.initial import FileInit
 from tasks.training.starting import usage_before
 from tasks.view.facts import Facts
+from tests.support.stand_ins import facts
 from tests.support.tiny import CONFIG, MODEL
 
 SHORT = CONFIG.model_copy(update={"steps": 2})
@@ -125,5 +125,5 @@ def test_usage_is_sorted_and_has_each_row_once(tmp_path: Path) -> None:
     ],
 )
 def test_a_page_says_where_test_examples_were_seen_before(found: dict[str, Any] | None, said: str) -> None:
-    facts: Any = SimpleNamespace(report={"splits": {"test": {} if found is None else {"seen": found}}})
-    assert Facts.seen.fget(facts) == said  # type: ignore[attr-defined]
+    one = facts(report={"splits": {"test": {} if found is None else {"seen": found}}})
+    assert Facts.seen.fget(one) == said  # type: ignore[attr-defined]

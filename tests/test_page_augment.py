@@ -32,8 +32,8 @@ def test_a_mirrored_batch_is_shown_below_the_stored_one(bench: Workbench, publis
     snapshot = publish(Snapshot, bench, write_snapshot(bench))
     mirrored = [{"kind": "flip", "share": 1.0}]
     [picture] = examples.augmented(pages_facts(snapshot, tmp_path / "model", mirrored))
-    assert picture["title"].startswith("image: as stored")
-    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture["uri"].partition(",")[2]))))
+    assert picture.title.startswith("image: as stored")
+    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2]))))
     assert shown.shape == (2 * 96 + 4, 4 * (96 + 4) - 4, 3), "two rows of the four examples of a batch, enlarged"
     above, below = shown[:96], shown[100:]
     for number in range(4):

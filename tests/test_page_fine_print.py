@@ -15,15 +15,19 @@ import yaml
 from jinja2 import UndefinedError
 from PIL import Image
 
-from tasks.artifacts import Model, Records, Snapshot
+from tasks.artifacts import Model, Records, Release, Snapshot
+from tasks.compression.judgement import Judgement
 from tasks.config.task import TASKS
-from tasks.view import comparison, evaluation, examples, judgement, run_page, sections, summary
-from tasks.view import seeds as seeds_on_page
+from tasks.view import comparison, examples, report, run_page, sections, summary, trainings
 from tasks.view import summary as description
 from tasks.view import variants as variants_page
-from tasks.view.evaluation import lines as report_lines
-from tasks.view.facts import Facts, StageResult
+from tasks.view.facts import Attempt, Facts, StageResult
 from tests.support.stand_ins import bounded, facts, variant
+
+
+def released(verdict: str) -> Release:
+    return Release("digits", "7", "champion", "", verdict, True)
+
 
 FEATURES = {"label": {"classes": ["no", "yes"], "shape": []}, "target": {"shape": [2], "names": ["left", "right"]}}
 
@@ -92,7 +96,7 @@ def test_figures_of_columns_are_said_for_each_split_that_has_them() -> None:
 
 
 def balance(supports: list[int], **more: Any) -> str:
-    classes = [{"support": support} for support in supports]
+    classes = [{"class": "c", "support": support} for support in supports]
     test = {"figures": {"macro_f1": 0.5}, "classes": classes, **more}
     return str(Facts.balance.__get__(facts(report={"splits": {"test": test}})))
 
@@ -118,7 +122,7 @@ def test_a_result_of_the_store_is_marked_in_the_table_of_a_description() -> None
 
 
 def test_what_was_not_decided_is_not_shown() -> None:
-    assert evaluation.decision(facts()) == {} and evaluation.decision(facts(report={"splits": {}})) == {}
+    assert facts(report={"splits": {}}).report.decision is None and list(report.lines(report.ReportContent())) == []
 
 
 def artifact(kind: str, digest: str, parents: dict[str, str], size: int = 1000, **statistics: Any) -> Any:
@@ -151,21 +155,21 @@ def test_an_artifact_stands_below_its_deepest_parent_or_the_one_that_was_chosen(
         release=None,
     )
     [source] = sections.lineage(one)
-    assert source["what"].startswith("3 raw files of digits") and source["name"] == "csv digits"
+    assert source.what.startswith("3 raw files of digits") and source.name == "csv digits"
 
-    def tree(rows: list[dict[str, Any]]) -> dict[str, Any]:
-        return {row["digest"]: tree(row["under"]) for row in rows}
+    def tree(rows: list[sections.Leaf]) -> dict[str, Any]:
+        return {row.digest: tree(row.under) for row in rows}
 
-    assert tree(source["under"]) == {"r": {"s": {"m0": {"m": {"v": {}, "e": {}}}, "m1": {}}}}
-    [_, export] = source["under"][0]["under"][0]["under"][0]["under"][0]["under"]
-    assert export["what"] == "2.0 kB with variant" and export["under"] == []
-    one.release = {"name": "digits", "version": 7, "alias": "champion"}
-    [version] = sections.lineage(one)[0]["under"][0]["under"][0]["under"][0]["under"][0]["under"][1]["under"]
-    assert (version["name"], version["what"]) == ("digits version 7", "as champion")
+    assert tree(source.under) == {"r": {"s": {"m0": {"m": {"v": {}, "e": {}}}, "m1": {}}}}
+    [_, export] = source.under[0].under[0].under[0].under[0].under
+    assert export.what == "2.0 kB with variant" and export.under == []
+    one.release = released("champion")
+    [version] = sections.lineage(one)[0].under[0].under[0].under[0].under[0].under[1].under
+    assert (version.name, version.what) == ("digits version 7", "as champion")
     other = facts(**{**vars(one), "one": lambda kind: None, "run": SimpleNamespace(run_id="later")})
     [root] = sections.lineage(other)
-    assert (root["digest"], root["by"], root["what"]) == ("r", "here", "1.0 kB")
-    assert source["under"][0]["by"] is None
+    assert (root.digest, root.by, root.what) == ("r", "here", "1.0 kB")
+    assert source.under[0].by == ""
 
 
 def test_text_of_data_is_no_markup_and_a_missing_value_of_a_template_is_an_error() -> None:
@@ -201,23 +205,18 @@ def test_a_long_text_is_cut_after_its_first_characters() -> None:
 
 
 def test_a_row_of_a_variant_is_empty_where_nothing_was_measured() -> None:
-    one = facts(metric="accuracy", judgement={})
-    bare = variants_page._variant(one, variant("v", {}), {})
-    assert {key: bare[key] for key in ("gzip", "ratio", "score", "lost", "bound", "slowest", "memory")} == {
-        **dict.fromkeys(("gzip", "ratio", "lost", "bound", "slowest", "memory"), ""),
-        "score": None,
-    }
+    bare = variants_page.row(variant("v", {}), Judgement(), "accuracy", variants_page.Latency())
+    assert (bare.gzip, bare.of_float, bare.memory) == ("", "", "")
+    assert (bare.score, bare.loss, bare.bound, bare.slowest, bare.calls) == (None, None, None, None, [])
     metrics = {"v/test/accuracy": 0.9, "v/test/accuracy_loss": 0.0, "v/test/accuracy_loss/high": 0.02}
-    row: dict[str, Any] = {"batch": 1, "threads": 1, "conclusive": True, "again": 1.0}
-    row["variants"] = {"v": {"ratio": 0.5, "p50": 0.05, "p90": 1.0, "p99": 20.0}}
-    other = {"batch": 8, "threads": 2, "variants": {}}
-    made = variants_page._variant(
-        one, variant("v", metrics, gzip_bytes=500), {"settings": [row, other], "peak_bytes": {"v": 0}}
-    )
-    assert (made["lost"], made["bound"], made["gzip"]) == ("0.0000", "at most 0.0200", "0.5 kB after gzip")
-    assert made["slowest"] == "0.50 x"
-    assert made["latency"] == [("0.50 x", "50 µs / 1 ms / 20 ms"), ("", "")] and made["memory"] == "0.1 kB"
-    assert [variants_page.setting(each) for each in (row, other)] == ["batch 1, 1 thread", "batch 8, 2 threads"]
+    speed = variants_page.Speed(0.5, 0.05, 1.0, 20.0)
+    settings = (variants_page.Setting(1, 1, {"v": speed}), variants_page.Setting(8, 2))
+    latency = variants_page.Latency(settings, peak_bytes={"v": 0})
+    made = variants_page.row(variant("v", metrics, gzip_bytes=500), Judgement(), "accuracy", latency)
+    assert (made.loss, made.bound, made.gzip) == (0.0, 0.02, "0.5 kB after gzip")
+    assert made.slowest == 0.5 and speed.took == "50 µs / 1 ms / 20 ms"
+    assert made.calls == [speed, None] and made.memory == "0.1 kB"
+    assert [str(each) for each in settings] == ["batch 1, 1 thread", "batch 8, 2 threads"]
 
 
 def model(digest: str, **parents: str) -> Model:
@@ -241,25 +240,24 @@ def test_the_models_of_a_run_are_those_of_its_seeds_or_its_only_one(tmp_path: Pa
         stages = {"train": [{"name": "other", "digest": "x"}, {"name": names[digest], "digest": digest}]}
         (folder / "run.json").write_text(json.dumps({"stages": stages}))
     alone = trained_facts(runs, model("alone"), None)
-    assert [*seeds_on_page.trained(alone).items()] == [("model", alone.model)]
-    assert seeds_on_page.own_folder(alone) == runs["alone"]
+    assert [*trainings.trained(alone).items()] == [("model", alone.model)]
+    assert trainings.own_folder(alone) == runs["alone"]
     chosen = model("chosen", seed0="one", seed1="two", seed2="gone")
     choice = SimpleNamespace(seeds={"seed0": {}, "seed1": {}, "seed2": {}}, chosen="seed1")
     several = trained_facts(runs, chosen, choice, model("one"), model("two"))
-    assert {name: each.digest for name, each in seeds_on_page.trained(several).items()} == {
+    assert {name: each.digest for name, each in trainings.trained(several).items()} == {
         "seed0": "one",
         "seed1": "two",
     }, "those that are in the store"
-    assert seeds_on_page.own_folder(several) == runs["two"] / "seed1"
+    assert trainings.own_folder(several) == runs["two"] / "seed1"
     choice.chosen = "average"
-    assert seeds_on_page.own_folder(several) is None
+    assert trainings.own_folder(several) is None
     none = facts(model=None, choice=None)
-    assert seeds_on_page.trained(none) == seeds_on_page.seeds(none) == {} and seeds_on_page.own_folder(none) is None
+    assert trainings.trained(none) == {} and trainings.own_folder(none) is None
     assert (
-        seeds_on_page.points_of(several, model("gone")) == {}
-        and comparison._points(facts(model=None, choice=None)) == {}
+        trainings.points_of(several, model("gone")) == {} and comparison._points(facts(model=None, choice=None)) == {}
     )
-    assert seeds_on_page.name_in(tmp_path, model("one")) == "model"
+    assert trainings.name_in(tmp_path, model("one")) == "model"
 
 
 GROUPS = {
@@ -285,23 +283,20 @@ def test_groups_and_slices_are_shown_with_what_they_are_compared_with() -> None:
     found |= {"found_from": {"difference": 0.0123456, "examples": 2100, "power": 0.8}}
     test = {"groups": GROUPS, "worst_slices": found}
     one = facts(report={"splits": {"test": test}})
-    made = evaluation.groups(one)
-    assert [(row["measure"], row["value"], row["rest"]) for row in made["rows"]] == [
-        ("true positive rate", "0.0000 [-0.1000, 0.1000]", "0.5000")
-    ]
-    assert made["few"] and made["rows"][0]["chance"] == "beyond chance, p = 0.001, of few"
-    assert made["rows"][0]["beyond"] is True
-    assert made["largest"] == [("true positive rate", "0.5000")] and made["too_small"] == "Hof (1,234), Ulm (3)"
-    shown = evaluation.worst_slices(one)
-    assert shown["rows"] == [
-        {"slice": "a", "examples": 9, "value": "0.5000 [0.4000, 0.6000]", "rest": "0.7500"}
-        | {"chance": "may be chance, p = 0.2", "beyond": False}
-    ]
+    made, shown = one.test.groups, one.test.worst_slices
+    [row] = made.measured
+    assert (row.measure, str(row), row.rest) == ("true_positive_rate", "0.0000 [-0.1000, 0.1000]", 0.5)
+    assert row.few and row.beyond_chance and row.chance == "beyond chance, p = 0.001, of few"
+    assert made.largest == "true positive rate 0.5000" and made.small == "Hof (1,234), Ulm (3)"
+    [part] = shown.slices
+    assert (part.name, part.examples, str(part), part.rest) == ("a", 9, "0.5000 [0.4000, 0.6000]", 0.75)
+    assert part.chance == "may be chance, p = 0.2" and not part.beyond_chance
     said = "1,234 slices of at least 20 examples were looked at; without a, b, which differ within an example"
     found_from = "a slice of 2,100 that is worse than all others by 0.01235 is found in 80 of 100 cases"
-    assert shown["looked_at"] == f"{said}; p-values by a method; {found_from}, a smaller difference less often"
-    assert list(report_lines({"primary": {"metric": "macro_f1"}, "splits": {"test": test}})) == [
-        ("slices", shown["looked_at"]),
+    assert shown.said == f"{said}; p-values by a method; {found_from}, a smaller difference less often"
+    content = report.read({"primary": {"metric": "macro_f1"}, "splits": {"test": test}})
+    assert list(report.lines(content)) == [
+        ("slices", shown.said),
         ("", "a: macro f1 0.5000 [0.4000, 0.6000] of 9; may be chance, p = 0.2"),
         ("groups", "by town, each against all others; 3 comparisons, p-values by a method"),
         (
@@ -310,25 +305,23 @@ def test_groups_and_slices_are_shown_with_what_they_are_compared_with() -> None:
             "difference -0.5000 [-0.6000, -0.4000]; beyond chance, p = 0.001, of few",
         ),
     ]
-    assert evaluation.groups(facts(report={"splits": {"test": {}}})) == {}
-    assert evaluation.worst_slices(facts(report={"splits": {"test": {}}})) == {}
 
 
 def test_a_decision_is_shown_before_and_after_and_at_half() -> None:
-    at = {name: bounded(0.6) for name in evaluation.MEASURES}
-    half = dict.fromkeys(evaluation.MEASURES, 0.55)
+    at = {name: bounded(0.6) for name in report.MEASURES}
+    half = dict.fromkeys(report.MEASURES, 0.55)
     test = {
         "calibration": {"before": {"log_loss": {"value": 0.5}}, "after": {"log_loss": {"value": 0.25}}},
         "thresholds": [{"decision": "yes", "threshold": 0.123456, "at_threshold": at, "at_half": half}],
     }
-    report = {"decision": {"temperature": 1.23456}, "splits": {"test": test}}
-    made = evaluation.decision(facts(report=report))
-    assert made["temperature"] == "1.235"
-    assert made["calibration"] == [{"name": "log loss", "before": "0.5000", "after": "0.2500"}]
-    [row] = made["thresholds"]
-    assert row["threshold"] == "0.1235" and row["cells"] == [("0.6000", "0.5000 to 0.7000", "0.5500 at 0.5")] * 6
-    bare = evaluation.decision(facts(report={"decision": {}, "splits": {"test": {}}}))
-    assert (bare["temperature"], bare["calibration"], bare["thresholds"]) == (None, [], [])
+    content = report.read({"decision": {"temperature": 1.23456}, "splits": {"test": test}})
+    calibrated, threshold = list(report.lines(content))
+    assert calibrated[1] == "temperature 1.235, fitted on validation: log loss 0.5000, then 0.2500"
+    assert threshold[1].startswith(
+        "yes above 0.1235, chosen on validation: precision 0.6000 [0.5000, 0.7000] (at 0.5: "
+    )
+    bare = report.read({"decision": {}, "splits": {"test": {}}})
+    assert list(report.lines(bare)) == []
 
 
 def test_splits_are_shown_in_the_order_of_a_training_and_further_ones_behind_them() -> None:
@@ -336,23 +329,24 @@ def test_splits_are_shown_in_the_order_of_a_training_and_further_ones_behind_the
     statistics = {"splits": {name: {"label": {"classes": {"a": count}}} for name, count in counts.items()}}
     records = SimpleNamespace(manifest={"statistics": statistics, "counts": counts, "features": {}})
     made = sections.data(facts(one=lambda kind: records))
-    assert list(made["splits"].items()) == [("train", 1), ("validation", 2), ("test", 3), ("later", 4)]
-    assert made["total"] == 10 and [count for count, _ in made["balance"][0]["rows"][0]["counts"]] == [1, 2, 3, 4]
-    assert sections.data(facts()) == {}
+    assert made is not None
+    assert list(made.splits.items()) == [("train", 1), ("validation", 2), ("test", 3), ("later", 4)]
+    [(_, [(_, balance)], _)] = made.balance
+    assert [count for count, _ in balance] == [1, 2, 3, 4]
+    assert sections.data(facts()) is None
 
 
 def test_the_first_lines_of_a_text_are_shown_as_wide_as_there_is_room() -> None:
-    sample = {"prompt": "a\tb", "text": "\n" + "x" * 100}
-    assert list(summary._sample(sample, 40)) == ["  sample    │ a   b", f"  {'':<9} │ {'x' * 26}"]
-    long = {"prompt": "", "text": "y\n" * (summary.SAMPLE_LINES + 1)}
-    shown = list(summary._sample(long, 200))
-    assert len(shown) == summary.SAMPLE_LINES + 1 and shown[-1] == "            │ …"
+    sample = report.Sample("a\tb", "\n" + "x" * 100)
+    shown = list(summary.labelled("sample", summary._sample(sample, 40)))
+    assert shown == ["  sample    │ a   b", f"  {'':<9} │ {'x' * 26}"]
+    long = list(summary._sample(report.Sample("", "y\n" * (summary.SAMPLE_LINES + 1)), 200))
+    assert len(long) == summary.SAMPLE_LINES + 1 and long[-1] == "│ …"
 
 
 @pytest.mark.parametrize("chosen", ["int8", "", None])
 def test_the_variant_that_was_chosen_is_said(chosen: str | None) -> None:
-    judged = {"chosen": chosen} if chosen is not None else {}
-    said = list(summary._variants(facts(variants=[], judgement=judged, metric="accuracy")))
+    said = list(summary._variants(facts(variants=[], judgement=Judgement(chosen=chosen), metric="accuracy")))
     assert said == ([] if chosen is None else [f"  chosen    {chosen}, by compress.want"])
 
 
@@ -362,7 +356,7 @@ def own_row(kind: str, cached: bool = False, name: str = "release") -> dict[str,
 
 def test_a_result_is_said_by_its_release_its_search_or_what_is_left_of_it() -> None:
     stages = {"tune": [own_row("study")], "train": [own_row("model", cached=True)], "promote": [own_row("release")]}
-    one = facts(stages=stages, named={}, release={"verdict": "became champion"}, trials=None)
+    one = facts(stages=stages, named={}, release=released("became champion"), trials=None)
     rows = vars(Facts)["results"].func(one)
     assert [(row.stage, row.what, row.cached, row.seconds) for row in rows] == [
         ("tune", "", False, 2.5),
@@ -394,11 +388,10 @@ def test_a_summary_says_what_came_from_the_store_and_how_good_it_is(
     fresh = finished(results=[StageResult("train", "model", "model", "d", False, 1.5, "a model")])
     assert said(fresh)[1].endswith("1.5 s in the stages") and len(said(fresh)) == 5
     export = SimpleNamespace(path=tmp_path / "store", digest="e" * 64)
-    released = finished(one={"export": export}.get, release={"verdict": "became champion of " + "x " * 60})
-    assert said(released)[3].startswith("  release   became champion") and f"  export    {export.path}" in said(
-        released
-    )
-    assert summary.in_a_line(run) == released.release["verdict"]
+    moved = finished(one={"export": export}.get, release=released("became champion of " + "x " * 60))
+    lines = said(moved)
+    assert lines[3].startswith("  release   became champion") and f"  export    {export.path}" in lines
+    assert summary.in_a_line(run) == moved.release.verdict
     said(finished(results=fresh.results))
     assert summary.in_a_line(run) == "a model"
     said(finished(results=finished().results[:1]))
@@ -409,33 +402,33 @@ def test_a_summary_says_what_came_from_the_store_and_how_good_it_is(
 
 def test_latencies_are_those_of_the_run_or_of_the_one_that_made_the_variants(tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
-    for folder, latency in ((own, {}), (other, {"settings": [1]})):
+    for folder, latency in ((own, {}), (other, {"settings": [{"batch": 1, "threads": 2}]})):
         folder.mkdir()
         (folder / "measurements.json").write_text(json.dumps({"latency": latency}))
     made = SimpleNamespace(digest="v")
     one = facts(run=SimpleNamespace(folder=own), variants=[made], maker={made.digest: other}.get)
     one.maker = lambda artifact: other
-    assert variants_page.latency_of(one) == {"settings": [1]}
+    assert variants_page.latency_of(one).settings == (variants_page.Setting(1, 2),)
     one.maker = lambda artifact: None
-    assert variants_page.latency_of(one) == {}
+    assert variants_page.latency_of(one) == variants_page.Latency()
     one.run.folder = other
-    assert variants_page.latency_of(one) == {"settings": [1]}
+    assert variants_page.latency_of(one).settings == (variants_page.Setting(1, 2),)
     one.variants = []
-    assert variants_page.latency_of(one) == {}, "a run without variants has none"
+    assert variants_page.latency_of(one) == variants_page.Latency(), "a run without variants has none"
 
 
 def test_each_metric_that_was_measured_has_a_row_with_what_it_means() -> None:
     evaluate = SimpleNamespace(own_metrics={"profit": "own.metrics:profit"}, lower_is_better=())
     config = SimpleNamespace(model=SimpleNamespace(task="classification"), evaluate=evaluate)
     metrics = {"test/accuracy": 0.9, "validation/loss": 0.5, "test/profit": 2.0, "test/majority_accuracy": 0.25}
-    rows = judgement.metrics(facts(config=config, metrics=metrics, metric="accuracy"))
-    assert [(row["name"], row["better"]) for row in rows] == [
+    rows = sections.metrics(facts(config=config, metrics=metrics, metric="accuracy"))
+    assert [(name, better) for name, better, _ in rows] == [
         ("accuracy", "higher is better, decides"),
         ("loss", "lower is better"),
         ("profit", "own.metrics:profit"),
         ("majority accuracy", "of always predicting the most frequent class"),
     ]
-    assert [row["values"] for row in rows[:2]] == [[None, ("0.9000", "")], [("0.5000", ""), None]]
+    assert [values for _, _, values in rows[:2]] == [[None, ("0.9000", "")], [("0.5000", ""), None]]
 
 
 def test_each_interval_has_its_method_and_one_of_few_its_effective_sample_size() -> None:
@@ -443,9 +436,9 @@ def test_each_interval_has_its_method_and_one_of_few_its_effective_sample_size()
         return {"value": 0.9, "low": 0.8, "high": 0.95, "method": method, "units": units}
 
     metrics = {"accuracy": row("exact binomial", 200), "macro_f1": row("exact binomial", 13), "loss": row("t", 20)}
-    made = facts(report={"splits": {"test": {"examples": 200, "metrics": metrics}}})
-    assert judgement.methods(made) == "; of accuracy, macro f1: exact binomial; of loss: t"
-    marks = [judgement._unsure(made, "test", name) for name in metrics]
+    test = facts(report={"splits": {"test": {"examples": 200, "metrics": metrics}}}).test
+    assert test.methods == "; of accuracy, macro f1: exact binomial; of loss: t"
+    marks = [test.unsure(name) for name in metrics]
     assert marks == ["", ", effective sample size 13: too few for 95 %", ""]
 
 
@@ -469,29 +462,24 @@ def test_an_artifact_is_known_after_all_of_its_ancestors_that_are_there(tmp_path
 
 
 def test_classes_are_shown_by_their_number_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judgement, "CLASSES", 2)
+    monkeypatch.setattr(report, "CLASSES", 2)
     rows = [{"class": name, "support": support} for name, support in (("a", 1), ("b", 5), ("c", 9))]
 
     def shown(**test: Any) -> list[str]:
-        return [row["class"] for row in judgement.classes(facts(report={"splits": {"test": test}}))]
+        return [row.name for row in facts(report={"splits": {"test": test}}).test.largest_classes]
 
     assert shown(classes=rows) == ["c", "b"] and shown(classes=rows[:2]) == ["a", "b"]
     assert shown(entities=rows[:1], classes=rows[1:2]) == ["a", "b"] and shown() == []
     sliced = [{"slice": row["class"], "low": 0.1, "high": 0.2, "examples": row["support"]} for row in rows]
-    of = [judgement._shown_slices(facts(report={"splits": {"test": {"slices": sliced[:count]}}})) for count in (2, 3)]
-    assert [[row["slice"] for row in each] for each in of] == [["a", "b"], ["c", "b"]]
+    of = [facts(report={"splits": {"test": {"slices": sliced[:count]}}}).test.scored_slices for count in (2, 3)]
+    assert [[row.name for row in each] for each in of] == [["a", "b"], ["c", "b"]]
 
 
-@pytest.mark.parametrize(("count", "shown"), [(0, 0), (1, 0), (2, 2), (3, 3)])
-def test_attempts_are_shown_where_there_were_several(count: int, shown: int) -> None:
-    rows: list[dict[str, Any]] = [{"number": number} for number in range(count)]
-    if rows:
-        rows[-1]["status"] = "completed"
-    made = sections.attempts(facts(record={"attempts": rows}))
-    assert len(made) == shown
-    assert [row["status"] for row in made] == ["killed"] * (shown - 1) + ["completed"] * bool(shown), (
-        "no end, no status"
-    )
+def test_an_attempt_without_an_end_was_killed() -> None:
+    rows: list[dict[str, Any]] = [{"attempt": number, "started": "a", "host": "h"} for number in (1, 2)]
+    rows[-1] |= {"ended": "b", "status": "completed"}
+    made = vars(Facts)["attempts"].func(facts(record={"attempts": rows}))
+    assert made == [Attempt(1, "a", "h", status="killed"), Attempt(2, "a", "h", ended="b", status="completed")]
 
 
 def test_a_config_is_shown_a_line_for_each_key_and_is_a_preset() -> None:
@@ -508,25 +496,17 @@ def test_a_config_is_shown_a_line_for_each_key_and_is_a_preset() -> None:
     assert [name for name, _ in sections.config(facts(config=config))] == ["run", "train"]
 
 
-def test_curves_that_another_run_made_are_said_to_be_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(seeds_on_page, "drawn", lambda one: one.drawn)
-    monkeypatch.setattr(sections, "ledger", lambda one: "")
-    strategy = SimpleNamespace(exact=True)
+def test_curves_that_another_run_made_are_said_to_be_of_it(tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     for folder in (own, other):
         folder.mkdir()
-    (other / "measurements.json").write_text(
-        json.dumps({"train/accumulate": 4, "train/peak_memory_bytes/0": {"host": 5}, "train/ranks": [1]})
-    )
-    config = SimpleNamespace(train=SimpleNamespace(strategy=strategy))
+    (other / "measurements.json").write_text(json.dumps({"train/peak_memory_bytes/0": {"host": 5}}))
     run = SimpleNamespace(folder=own, home=SimpleNamespace(runs=tmp_path))
-    one = facts(run=run, config=config, one={"model": "m"}.get, maker=lambda made: other, drawn=[("loss", "")])
-    made = sections.training(one)
-    assert (str(made["by"]), made["accumulate"], made["memory"], made["ranks"]) == (
-        *("other", 4),
-        *({"host": 5, "accelerator": 0}, [1]),
-    )
+    one = facts(run=run, one={"model": "m"}.get, maker=lambda made: other)
+    assert str(trainings.elsewhere(one)) == "other"
+    measured = Facts.measured(one, "model")
+    assert trainings.memory(measured) == {"host": 5, "accelerator": 0} and trainings.ranks(measured) == []
     one.maker = lambda made: own
-    assert sections.training(one)["by"] is None
+    assert trainings.elsewhere(one) is None
     one.maker = lambda made: None
-    assert sections.training(one)["by"] is None and sections.training(one)["memory"] == {}
+    assert trainings.elsewhere(one) is None and trainings.memory(Facts.measured(one, "model")) == {}

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks.compression.judgement import Judgement, Lost, Point, SliceLoss
 from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
-from tasks.view import curves, judgement, results, trials, variants, words
-from tasks.view.comparison import Comparison, some
-from tasks.view.numbers import change, figure, kilobytes, seconds
+from tasks.view import change, charts, examples, figure, kilobytes, results, seconds, some, trainings, words
+from tasks.view.comparison import Comparison
 from tasks.view.results import Row
-from tasks.view.sections import histogram
 from tasks.view.terminal import figures_in_words
-from tasks.view.variants import _slices, _took
+from tasks.view.variants import Latency, _took, losses_by_slice
 from tasks.view.variants import row as variant_row
 from tests.support.stand_ins import contributions
 
@@ -36,10 +35,8 @@ def test_trials_are_ranked_by_what_is_better_and_those_without_a_score_come_last
     higher: bool, order: list[int]
 ) -> None:
     made = table((COMPLETE, 0.5), (PRUNED, 0.99), (FAILED, None), (COMPLETE, 0.7), (COMPLETE, 0.5), higher=higher)
-    assert [trial.number for trial in trials.by_rank(made)] == order
-    rows = [trials.row(trial, ["rate", "none"], made) for trial in made.trials]
-    assert [row["best"] for row in rows].index(True) == order[0] and rows[0]["values"] == ["0.1", ""]
-    assert rows[2]["score"] == "" and rows[3]["score"] == "0.7000"
+    assert [trial.number for trial in trainings.by_rank(made)] == order
+    assert made.best is not None and made.best.number == order[0]
 
 
 def test_the_best_so_far_never_becomes_worse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,12 +46,12 @@ def test_the_best_so_far_never_becomes_worse(monkeypatch: pytest.MonkeyPatch) ->
         drawn[:] = lines
         return ""
 
-    monkeypatch.setattr(trials, "draw", draw)
+    monkeypatch.setattr(charts, "draw", draw)
     for higher, best in ((True, [0.5, 0.7, 0.7]), (False, [0.5, 0.5, 0.4])):
         made = table((COMPLETE, 0.5), (COMPLETE, 0.7), (COMPLETE, 0.4), higher=higher)
-        trials.history(made, made.trials)
+        charts.history(made, made.trials)
         assert [value for _, value in drawn[1].points] == best and drawn[1].points[0][0] == 1
-    svg = trials.parallel(made, trials.by_rank(made), {"rate": FloatRange(low=0.01, high=1.0, log=True)})
+    svg = charts.parallel(made, trainings.by_rank(made), {"rate": FloatRange(low=0.01, high=1.0, log=True)})
     assert svg.count("<polyline") == 3 and svg.rindex('class="curve c1"') > svg.rindex('class="curve c0"'), "on top"
 
 
@@ -63,15 +60,15 @@ def test_curves_have_the_finite_points_of_steps_in_their_order(tmp_path: Path) -
     rows = [(20, 0.5), (0, 9.0), (10, 0.7), (30, "nan"), (40, "inf")]
     lines = [json.dumps({"step": step, "time": 1.0, "metrics": {"train/loss": value}}) for step, value in rows]
     journal.write_text("\n".join(lines) + "\n" + '{"step": 50, "metrics": {"train/lo')
-    assert curves.read(journal) == {"train/loss": [(10, 0.7), (20, 0.5)]} and curves.read(tmp_path / "none") == {}
+    assert charts.read(journal) == {"train/loss": [(10, 0.7), (20, 0.5)]} and charts.read(tmp_path / "none") == {}
     seeds = {"seed_1/train/loss": [(1, 1.0)], "seed_10/train/loss": [(1, 2.0)]}
-    assert curves.of_training("seed_1", seeds) == {"train/loss": [(1, 1.0)]}
+    assert charts.of_training("seed_1", seeds) == {"train/loss": [(1, 1.0)]}
 
 
 def test_ticks_are_round_and_within_and_powers_enclose() -> None:
-    assert curves.linear_ticks(0, 1) == [0.0, 0.5, 1.0] and curves.linear_ticks(0, 80) == [0, 20, 40, 60, 80]
-    assert curves.linear_ticks(0.013, 0.021) == [0.014, 0.016, 0.018, 0.02] and curves.linear_ticks(5, 5) == [5]
-    assert curves.log_ticks(0.02, 30) == [0.01, 0.1, 1, 10, 100] and len(curves.log_ticks(1e-12, 1e12)) <= 6
+    assert charts.linear_ticks(0, 1) == [0.0, 0.5, 1.0] and charts.linear_ticks(0, 80) == [0, 20, 40, 60, 80]
+    assert charts.linear_ticks(0.013, 0.021) == [0.014, 0.016, 0.018, 0.02] and charts.linear_ticks(5, 5) == [5]
+    assert charts.log_ticks(0.02, 30) == [0.01, 0.1, 1, 10, 100] and len(charts.log_ticks(1e-12, 1e12)) <= 6
 
 
 def facts(metrics: dict[str, float], task: str = "classification", counted: str = "images", **more: Any) -> Any:
@@ -124,17 +121,17 @@ def test_a_verdict_says_which_run_is_better_in_the_primary_metric() -> None:
 def test_the_hardest_passage_is_the_window_with_the_highest_loss() -> None:
     nats = np.zeros(1000)
     nats[500:510] = 5.0
-    start = judgement._hardest(nats)
-    assert start <= 500 and start + judgement.WINDOW >= 510 and judgement._hardest(np.ones(judgement.WINDOW)) == 0
-    last = np.zeros(judgement.WINDOW + 1)
+    start = examples._hardest(nats)
+    assert start <= 500 and start + examples.WINDOW >= 510 and examples._hardest(np.ones(examples.WINDOW)) == 0
+    last = np.zeros(examples.WINDOW + 1)
     last[-1] = 1.0
-    assert judgement._hardest(last) == 1
+    assert examples._hardest(last) == 1
 
 
 def test_a_character_of_several_tokens_has_its_highest_shade() -> None:
     pieces = {1: b"a", 2: b"\xc3", 3: b"\xbc", 4: b"\xff"}
     codec: Any = SimpleNamespace(decode=lambda tokens: pieces[tokens[0]])
-    marked = judgement._marked(codec, np.array([1, 2, 3, 4, 2]), np.array([0, 3, 1, 2, 1]))
+    marked = examples._marked(codec, np.array([1, 2, 3, 4, 2]), np.array([0, 3, 1, 2, 1]))
     assert marked == [("a", 0), ("ü", 3), ("\ufffd", 2), ("\ufffd", 1)]
 
 
@@ -149,29 +146,26 @@ def test_an_example_is_fixed_or_broken_by_what_changed(monkeypatch: pytest.Monke
 
 
 def test_the_front_is_drawn_through_what_is_accepted_and_not_dominated() -> None:
-    def point(size: int, loss: float, accepted: bool = True, by: str | None = None) -> dict[str, Any]:
-        return {"bytes": size, "loss": loss, "latency": None, "accepted": accepted, "dominated_by": by}
+    def point(size: int, loss: float, accepted: bool = True, by: str | None = None) -> Point:
+        return Point(size, loss, None, accepted, by)
 
     points = {"a": point(1000, 0.0), "b": point(500, 0.1), "c": point(900, 0.2, by="b"), "d": point(100, 0.0, False)}
-    svg = variants.draw(points, "accuracy")
+    svg = charts.front(points, "accuracy")
     [path] = [part.split('"')[0] for part in svg.split('<polyline class="curve c0 dashed" points="')[1:]]
     assert len(path.split()) == 2 and svg.count('class="dot c0"') == 2 and svg.count('<circle class="curve c1"') == 1
-    assert variants.draw({"a": points["a"]}, "accuracy") == ""
+    assert charts.front({"a": points["a"]}, "accuracy") == ""
 
 
 def test_a_variant_without_a_slice_has_an_empty_cell_there() -> None:
-    def lost(name: str) -> dict[str, Any]:
-        return {"slice": name, "examples": 5, "loss": {"value": 0.1, "low": 0.0, "high": 0.2}}
-
-    made = _slices({"one": [lost("x")], "two": [lost("x"), lost("y")]})
-    assert made["variants"] == ["one", "two"]
-    assert [len(row["cells"]) for row in made["rows"]] == [2, 2] and made["rows"][1]["cells"][0] == ("", "")
+    loss = Lost(0.1, 0.0, 0.2)
+    x, y = (SliceLoss(name, 5, loss) for name in "xy")
+    assert losses_by_slice({"one": (x,), "two": (x, y)}) == [("x", 5, [loss, loss]), ("y", 5, [None, loss])]
 
 
 def test_bars_are_of_train_and_the_line_is_of_test() -> None:
-    svg = histogram({"shares": {"train": [0.5, 0.25], "test": [0.1, 0.2]}})
+    svg = charts.histogram({"train": [0.5, 0.25], "test": [0.1, 0.2]})
     assert svg.count("<rect") == 2 and 'height="36.0"' in svg and svg.count("<polyline") == 1
-    assert "<polyline" not in histogram({"shares": {"train": [1.0]}}) and histogram({"shares": {}})
+    assert "<polyline" not in charts.histogram({"train": [1.0]}) and charts.histogram({})
 
 
 def test_numbers_are_said_in_units_of_people() -> None:
@@ -209,9 +203,9 @@ def test_a_variant_is_described_by_size_quality_loss_time_and_standing() -> None
     variant: Any = SimpleNamespace(
         name="int8", metrics=metrics, manifest={"statistics": {"bytes": 25_000, "methods": [{}]}}
     )
-    point = {"latency": 0.5, "accepted": True, "dominated_by": None}
-    judged = {"front": {"int8": point}, "standing": {"int8": "undecided"}, "chosen": "int8"}
-    made = variant_row(variant, judged, "accuracy")
+    front = {"int8": Point(1, 0.0, 0.5, True, None)}
+    judged = Judgement(front=front, standing={"int8": "undecided"}, chosen="int8")
+    made = variant_row(variant, judged, "accuracy", Latency()).cells("accuracy")
     assert made == (
         "int8",
         "25.0 kB",
@@ -221,4 +215,5 @@ def test_a_variant_is_described_by_size_quality_loss_time_and_standing() -> None
         "undecided, too few test examples, on the front, chosen",
     )
     plain = SimpleNamespace(name="int8", metrics=metrics, manifest={"statistics": {"bytes": 25_000}})
-    assert variant_row(plain, {}, "accuracy")[3] == "accuracy 0.9000"  # type: ignore[arg-type]
+    row = variant_row(plain, Judgement(), "accuracy", Latency())  # type: ignore[arg-type]
+    assert row.cells("accuracy")[3] == "accuracy 0.9000"

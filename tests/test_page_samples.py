@@ -77,10 +77,10 @@ def test_the_page_shows_pictures_right_answers_and_predictions(finished: Command
     run = next(file.parent.name for file in (finished.root / "runs").glob("*/run.json"))
     facts = Facts(resolve_run(Home(finished.root), run))
     shown = samples(facts)
-    assert shown is not None and len(shown["rows"]) == COUNT
-    for row in shown["rows"]:
-        assert row["picture"].startswith("data:image/png;base64,") and row["right"] in [*"0123456789"]
-        for text, right in row["cells"]:
-            assert right == text.startswith(f"{row['right']} ")
+    assert shown is not None and len(shown[1]) == COUNT
+    for row in shown[1]:
+        assert str(row.picture).startswith("data:image/png;base64,") and row.right in [*"0123456789"]
+        for text, right in row.cells:
+            assert right == text.startswith(f"{row.right} ")
     page = (facts.run.folder / "page.html").read_text()
     assert "Predictions for the first validation examples" in page

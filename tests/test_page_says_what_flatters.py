@@ -10,7 +10,7 @@ from typing import Any
 from tasks.config.compose import Config
 from tasks.runs.home import Home
 from tasks.runs.runs import Run
-from tasks.view import judgement
+from tasks.view import sections
 from tasks.view.facts import Facts
 from tests.support.stand_ins import facts
 
@@ -23,8 +23,8 @@ def test_what_was_chosen_on_the_validation_split_is_said() -> None:
         "evaluate": {"calibrate": "temperature", "threshold": {"maximize": "f1"}},
     }
     both = (facts(config=each, trials=None) for each in (plain, Config.model_validate(chosen)))
-    assert [judgement.chosen_on_validation(each) for each in both] == ["", "weights, seed, temperature, thresholds"]
-    assert judgement.chosen_on_validation(facts(config=plain, trials="a table")) == "trial"
+    assert [sections.chosen_on_validation(each) for each in both] == ["", "weights, seed, temperature, thresholds"]
+    assert sections.chosen_on_validation(facts(config=plain, trials="a table")) == "trial"
 
 
 def test_models_that_were_judged_on_the_same_test_split_before_are_counted(tmp_path: Path) -> None:
@@ -57,6 +57,6 @@ def test_models_that_were_judged_on_the_same_test_split_before_are_counted(tmp_p
     of.one = artifacts.get  # type: ignore[method-assign, assignment]
     assert of.judged_before == 3
     said = "3 other models were judged on this test split before: the best of several looks better than it is."
-    assert judgement.looks(of) == said
-    assert judgement.looks(facts(judged_before=0)) == ""
-    assert judgement.looks(facts(judged_before=1)).startswith("1 other model was judged")
+    assert sections.looks(of) == said
+    assert sections.looks(facts(judged_before=0)) == ""
+    assert sections.looks(facts(judged_before=1)).startswith("1 other model was judged")

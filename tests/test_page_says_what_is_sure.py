@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Report, Variant
-from tasks.compression.judgement import words
+from tasks.compression.judgement import Judgement
 from tasks.config.compose import Config
 from tasks.store.files import pretty
 from tasks.view import run_page
@@ -123,9 +123,8 @@ def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
     facts = Facts(run)
     page = " ".join(Loads(run_page.render(facts)).text.split())
     assert "undecided, too few test examples" in page and f"? quality {text}" in page and "rejected" not in page
-    tried = judgement | {"standing": {"other": "accepted"}}
-    assert words(judgement, "variant").startswith("undecided") and words(tried, "variant") == "not judged"
-    assert words({}, "variant") == ""
+    assert facts.judgement.words("variant").startswith("undecided") and Judgement().words("variant") == ""
+    assert Judgement(standing={"other": "accepted"}).words("variant") == "not judged"
     assert "on the front" in page and "(undecided, too few test examples)" in facts.summary
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.compression.judgement import words
+from tasks.compression.judgement import Judgement
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.paired import Contributions
 from tasks.view import results
-from tasks.view.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
+from tasks.view.charts import CURVES, MOST, Curve, draw
 from tasks.view.facts import Facts
 
 
@@ -24,9 +24,9 @@ def test_a_curve_ends_with_its_last_point(count: int) -> None:
     points = [(step, 0.5 + step / count / 10) for step in range(1, count)] + [(count, 9.0)]
     [path] = re.findall(r'<polyline[^>]*points="([^"]*)"', draw("loss", [Curve("", points)]))
     drawn = [tuple(map(float, each.split(","))) for each in path.split(" ")]
-    assert drawn[-1][0] == pytest.approx(WIDTH - RIGHT, abs=0.1)
-    assert drawn[-1][1] == min(y for _, y in drawn) < HEIGHT / 4
-    assert len(drawn) <= MOST + 1 and drawn[0][0] == pytest.approx(LEFT + (WIDTH - LEFT - RIGHT) / count, abs=0.1)
+    assert drawn[-1][0] == pytest.approx(CURVES.width - CURVES.right, abs=0.1)
+    assert drawn[-1][1] == min(y for _, y in drawn) < CURVES.height / 4
+    assert len(drawn) <= MOST + 1 and drawn[0][0] == pytest.approx(CURVES.x(1 / count), abs=0.1)
 
 
 def records(keys: dict[str, str], count: int | None = None, digest: str = "a") -> Any:
@@ -36,10 +36,10 @@ def records(keys: dict[str, str], count: int | None = None, digest: str = "a") -
 
 
 def test_a_variant_that_a_search_only_tried_is_not_judged() -> None:
-    judgement = {"standing": {"a": "accepted", "b": "rejected", "c": "undecided"}}
-    said = [words(judgement, name) for name in "abcd"]
+    judgement = Judgement(standing={"a": "accepted", "b": "rejected", "c": "undecided"})
+    said = [judgement.words(name) for name in "abcd"]
     assert said == ["", "rejected by its gate", "undecided, too few test examples", "not judged"]
-    assert words({}, "a") == ""
+    assert Judgement().words("a") == ""
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_smallest_form_that_is_named_was_judged_and_accepted(standing: dict[
         one=lambda kind: None,
         model=None,
         report=None,
-        judgement={"standing": standing, "chosen": None},
+        judgement=Judgement(standing=standing),
         variants=[SimpleNamespace(name=name, manifest={"statistics": {"bytes": size}}) for name, size in sizes.items()],
         release=None,
         record={"status": "completed"},

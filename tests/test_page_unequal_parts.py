@@ -21,39 +21,39 @@ from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
 from tasks.runs.home import Home
 from tasks.training.initial import ChampionInit
-from tasks.view import curves, evaluation, judgement, results
+from tasks.view import charts, report, results
 from tasks.view import sections as data
 from tasks.view.comparison import Comparison, _environment
 from tasks.view.facts import Facts
+from tests.support import stand_ins
 from tests.support.stand_ins import contributions
 
 
 def test_classes_are_counted_in_every_split_and_shown_by_the_most_of_their_split() -> None:
     columns = [{"classes": {"a": 40, "b": 10}}, {"classes": {"b": 6, "c": 3}}, {}]
-    made = data._balance(columns)
-    rows = {row["class"]: row["counts"] for row in made["rows"]}
-    assert rows == {
+    rows, left_out = data._balance(columns)
+    assert dict(rows) == {
         "a": [(40, 100.0), (0, 0.0), (0, 0.0)],
         "b": [(10, 25.0), (6, 100.0), (0, 0.0)],
         "c": [(0, 0.0), (3, 50.0), (0, 0.0)],
     }
-    assert made["left_out"] == 0
+    assert left_out == 0
 
 
 def test_of_many_classes_the_most_frequent_of_all_splits_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "CLASSES", 2)
-    made = data._balance([{"classes": {"a": 3, "b": 4, "c": 5}}, {"classes": {"a": 9, "b": 1, "c": 1}}])
-    assert [row["class"] for row in made["rows"]] == ["a", "c"] and made["left_out"] == 1
+    rows, left_out = data._balance([{"classes": {"a": 3, "b": 4, "c": 5}}, {"classes": {"a": 9, "b": 1, "c": 1}}])
+    assert [name for name, _ in rows] == ["a", "c"] and left_out == 1
 
 
 def test_examples_that_are_left_out_are_listed_by_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "LISTED", 2)
-    rows = [{"key": str(number)} for number in range(5)]
-    records: Any = SimpleNamespace(manifest={"statistics": {"skipped": rows[:1], "quarantined": rows}})
-    made = [
-        (each["what"].split()[0], each["count"], len(each["rows"]), each["more"]) for each in data._left_out(records)
+    rows = [(str(number), "why", "where") for number in range(5)]
+    found = data._left_out({"skipped": rows[:1], "quarantined": rows})
+    assert [(what.split()[0], count, len(shown)) for what, count, shown in found] == [
+        ("skipped", 1, 1),
+        ("quarantined", 5, 2),
     ]
-    assert made == [("skipped", 1, 1, 0), ("quarantined", 5, 2, 3)]
 
 
 def test_missing_values_are_a_share_of_all_rows() -> None:
@@ -68,14 +68,12 @@ def test_missing_values_are_a_share_of_all_rows() -> None:
 def test_near_duplicates_are_harmful_where_they_stay_in_several_splits(
     handling: str, across: int, harmful: bool
 ) -> None:
-    near = {"handling": handling, "across_splits": across}
-    records: Any = SimpleNamespace(manifest={"statistics": {"near_duplicates": near}})
-    found = data._near(records)
-    assert found is not None and bool(found["harmful"]) is harmful and found["fate"]
+    found = data.Duplicates(handling, across_splits=across)
+    assert found.harmful is harmful and found.fate
 
 
 def facts_of(test: dict[str, Any], **more: Any) -> Any:
-    return SimpleNamespace(report={"splits": {"test": test, **more}})
+    return stand_ins.facts(report={"splits": {"test": test, **more}})
 
 
 def test_slices_are_placed_by_the_ends_of_all_intervals() -> None:
@@ -84,27 +82,25 @@ def test_slices_are_placed_by_the_ends_of_all_intervals() -> None:
         {"slice": "b", "value": 1.0, "low": 0.5, "high": 2.25, "examples": 50, "divided": 3, "units": 50},
         {"slice": "c", "value": None, "low": None, "high": None, "examples": 3, "why": "fewer than 5"},
     ]
-    made = {
-        row["slice"]: (row["at"], row["from"], row["width"]) for row in judgement.slices(facts_of({"slices": rows}))
-    }
+    test = facts_of({"slices": rows}).test
+    made = {row.title: place for row, place in zip(test.scored_slices, data.places(test), strict=True)}
     assert made == {"a": (12.5, 0.0, 25.0), "b (3 more in part)": (37.5, 12.5, 87.5)}
-    assert [row["few"] for row in judgement.slices(facts_of({"slices": rows}))] == [True, False]
-    assert judgement.slices_without_score(facts_of({"slices": rows})) == "c (3, fewer than 5)"
+    assert [row.of_few for row in test.scored_slices] == [True, False]
+    assert test.slices_without_score == "c (3, fewer than 5)"
     alike = [{"slice": name, "value": 1.0, "low": 1.0, "high": 1.0, "examples": 9, "units": 9} for name in "ab"]
-    placed = [(row["at"], row["from"], row["width"]) for row in judgement.slices(facts_of({"slices": alike}))]
-    assert placed == [(0.0, 0.0, 0.0)] * 2, "where a model is right everywhere"
+    assert data.places(facts_of({"slices": alike}).test) == [(0.0, 0.0, 0.0)] * 2, "where a model is right everywhere"
 
 
 def test_each_split_of_few_examples_is_named() -> None:
     for validation, test, expected in ((19, 20, {"validation": 19}), (20, 19, {"test": 19}), (20, 20, {})):
         facts = facts_of({"examples": test}, validation={"examples": validation})
-        assert judgement.few(facts) == expected
-    assert judgement.few(SimpleNamespace(report=None)) == {}  # type: ignore[arg-type]
+        assert data.few(facts) == expected
+    assert data.few(stand_ins.facts()) == {}
 
 
 def test_thresholds_are_shown_with_each_measure_of_their_decision() -> None:
     def measures(first: float) -> dict[str, Any]:
-        values = {name: first + number / 100 for number, name in enumerate(evaluation.MEASURES)}
+        values = {name: first + number / 100 for number, name in enumerate(report.MEASURES)}
         return {name: {"value": value, "low": value - 0.01, "high": value + 0.02} for name, value in values.items()}
 
     rows = [
@@ -116,12 +112,10 @@ def test_thresholds_are_shown_with_each_measure_of_their_decision() -> None:
         }
         for name, first in (("a", 0.25), ("b", 0.5))
     ]
-    facts = SimpleNamespace(report={"decision": {"thresholds": {}}, "splits": {"test": {"thresholds": rows}}})
-    made = evaluation.decision(facts)  # type: ignore[arg-type]
-    first, second = made["thresholds"]
-    assert first["cells"][0] == ("0.2500", "0.2400 to 0.2700", "0.1250 at 0.5") and made["temperature"] is None
-    assert second["cells"][5] == ("0.5500", "0.5400 to 0.5700", "0.2750 at 0.5") and len(first["cells"]) == 6
-    assert made["measures"][5] == "false positive rate"
+    first, second = facts_of({"thresholds": rows}).test.thresholds
+    at = first.at_threshold["precision"]
+    assert (at.value, at.between, first.at_half["precision"]) == (0.25, "0.2400 to 0.2700", 0.125)
+    assert second.at_threshold["false_positive_rate"].between == "0.5400 to 0.5700" and len(first.at_threshold) == 6
 
 
 def test_examples_are_named_by_their_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +172,7 @@ def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(
     chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: dict[str, Any] = {}
-    monkeypatch.setattr(curves, "draw", lambda title, lines, log: drawn.setdefault(title, lines) and title)
+    monkeypatch.setattr(charts, "draw", lambda title, lines, log: drawn.setdefault(title, lines) and title)
     points = {
         f"seed_{number}": {
             "train/loss": [(1, 1.0), (2, 0.5)],
@@ -186,7 +180,7 @@ def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(
         }
         for number in (1, 2, 3)
     }
-    curves.draw_seeds(points, f"seed_{chosen}")
+    charts.draw_seeds(points, f"seed_{chosen}")
     [(title, lines)] = [(title, lines) for title, lines in drawn.items() if "validation" in title]
     expected = [("", 3.0 - chosen), (f"seed {chosen}", float(chosen))]
     assert [(line.label, line.points[0][1]) for line in lines] == expected, title
@@ -204,10 +198,9 @@ def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(
     ],
 )
 def test_macro_f1_is_said_where_classes_are_not_balanced(supports: list[int], said: bool) -> None:
-    facts: Any = Facts.__new__(Facts)
-    test = {"figures": {"macro_f1": 0.5}, "classes": [{"support": support} for support in supports]}
-    facts.__dict__["report"] = {"splits": {"test": test}}
-    assert (facts.balance == "macro F1 0.5000") is said
+    classes = [{"class": str(number), "support": support} for number, support in enumerate(supports)]
+    facts = facts_of({"figures": {"macro_f1": 0.5}, "classes": classes})
+    assert (Facts.balance.__get__(facts) == "macro F1 0.5000") is said
 
 
 # Commands and services.

@@ -30,7 +30,7 @@ from flows import asking, champions, plans, preflight
 from flows.commands import backfill
 from flows.commands.decisions import checked
 from flows.launching import parse
-from flows.reply import STATUS, Reply, replying, when
+from flows.reply import STATUS, Reply, replying
 from flows.running import as_run, report_crash
 from flows.session import has_form
 from infra import (
@@ -58,6 +58,7 @@ from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
 from tasks.store.journal import last_of_training
+from tasks.view import when
 from tests.support.homes import DIGITS, ROOT
 
 

@@ -14,8 +14,7 @@ from tasks.config.compose import Config, load, validate
 from tasks.errors import Failed
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs, opened
-from tasks.view import curves, run_page
-from tasks.view.numbers import figure, seconds
+from tasks.view import charts, figure, run_page, seconds
 from tasks.view.words import raw_input, score, span
 from tests.support.fresh import in_fresh_process
 from tests.support.homes import ROOT, CommandHome
@@ -111,7 +110,7 @@ def test_a_failed_run_has_a_page_that_escapes_what_it_tells(tmp_path: Path) -> N
     shown = Loads(page)
     for part in ("a<b", "<script>alert(1)</script>", 'rule & "law"', "mend <it>", "failed"):
         assert part in shown.text
-    for absent in ("Quality", "Training", "Variants", "Lineage", "Cost"):
+    for absent in ("Attempts", "Quality", "Training", "Variants", "Lineage", "Cost"):
         assert f"<h2>{absent}" not in page
 
 
@@ -139,7 +138,7 @@ def test_a_metric_that_is_the_loss_is_drawn_once(tmp_path: Path) -> None:
     points = [{"train/loss": value, "train/squared_error": value, "train/accuracy": 1 / value} for value in (9.0, 4.0)]
     entries = [{"step": step, "time": 0.0, "metrics": metrics} for step, metrics in enumerate(points, start=1)]
     journal.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    assert [title for title, _ in curves.draw_all(curves.read(journal))] == ["loss", "accuracy"]
+    assert [title for title, _ in charts.draw_all(charts.read(journal))] == ["loss", "accuracy"]
 
 
 def test_a_nought_has_no_sign() -> None:
@@ -152,16 +151,16 @@ def test_curves_leave_out_what_cannot_be_drawn(tmp_path: Path) -> None:
         {"step": step, "time": 0.0, "metrics": {"train/loss": loss}} for step, loss in enumerate([9, 2, "nan", 1])
     ]
     journal.write_text("".join(json.dumps(point) + "\n" for point in points) + '{"step": 4, "ti')
-    assert curves.read(journal) == {"train/loss": [(1, 2.0), (3, 1.0)]}
-    [(title, svg)] = curves.draw_all(curves.read(journal))
+    assert charts.read(journal) == {"train/loss": [(1, 2.0), (3, 1.0)]}
+    [(title, svg)] = charts.draw_all(charts.read(journal))
     assert title == "loss"
     assert svg.startswith("<svg") and "nan" not in svg
-    assert curves.draw_all(curves.read(tmp_path / "none")) == []
+    assert charts.draw_all(charts.read(tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (2.5, 2.5), (0.0, 600.0), (1e-5, 3e-5), (-4.0, 1234.5)])
 def test_ticks_are_few_and_within(low: float, high: float) -> None:
-    ticks = curves.linear_ticks(low, high)
+    ticks = charts.linear_ticks(low, high)
     assert 1 <= len(ticks) <= 8
     assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in ticks)
 

@@ -17,8 +17,8 @@ from tasks.training.fit import fit
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
 from tasks.training.speed import PARTS, Goodput
-from tasks.view.sections import goodput as shown
-from tasks.view.sections import memory
+from tasks.view.trainings import goodput as shown
+from tasks.view.trainings import memory
 from tests.support.tiny import CONFIG, MODEL, stopping_after
 from tests.support.toys import ToyEngine
 
@@ -49,8 +49,8 @@ def test_the_parts_add_up_to_the_time_of_the_training(tiny: Snapshot, benches: C
         "accelerator": 3,
     }
     rows = shown(measured)
-    assert sum(row["percent"] for row in rows) == pytest.approx(100, abs=0.5)
-    assert [row["percent"] for row in rows] == sorted((row["percent"] for row in rows), reverse=True)
+    assert sum(row.percent for row in rows) == pytest.approx(100, abs=0.5)
+    assert [row.percent for row in rows] == sorted((row.percent for row in rows), reverse=True)
 
 
 def test_steps_that_an_earlier_attempt_computed_are_not_new() -> None:
@@ -68,4 +68,4 @@ def test_parts_of_the_same_time_have_one_order_on_the_page() -> None:
     """That of names; a set's differs from process to process."""
     parts = ["waiting for input", "steps", "evaluating", "compiling", "other", "saving"]
     rows = shown({"train/goodput/1": dict.fromkeys(parts, 0.5) | {"setting up": 1.0}})
-    assert [row["part"] for row in rows] == ["setting up", *sorted(parts)]
+    assert [row.name for row in rows] == ["setting up", *sorted(parts)]

@@ -18,8 +18,7 @@ from tasks.runs.audit import Audit
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
 from tasks.store.store import Store
-from tasks.view import terminal
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes, terminal
 
 
 def verify(

@@ -16,7 +16,7 @@ from flows import preflight
 from flows.champions import pinned
 from flows.flags import read_flags
 from flows.plans import flow_of, plan
-from flows.reply import AsJson, replying, when
+from flows.reply import AsJson, replying
 from tasks.artifacts import KINDS
 from tasks.artifacts import STAGES as ALL
 from tasks.errors import Failed, Refused
@@ -25,8 +25,7 @@ from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.files import write
 from tasks.store.store import Store
-from tasks.view import terminal
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes, terminal, when
 
 Row = dict[str, Any]
 

@@ -6,21 +6,18 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from flows.references import resolved
-from flows.reply import AsJson, Reply, replying, when
-from tasks.artifacts import STAGES, Artifact, Model, Report, Variant
+from flows.reply import AsJson, Reply, replying
+from tasks.artifacts import Artifact, Model, Report
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
-from tasks.view.numbers import kilobytes, seconds
-
-if TYPE_CHECKING:
-    from tasks.training.seeds import Choice
+from tasks.view import kilobytes, when
 
 
 def show(
@@ -59,24 +56,45 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
             run = resolve_run(home, what)
         except Refused:
             raise unknown from None
-        ledgers, seeds = _ledgers(run), _choice_in(run)
-        reply.add(run=run.record, ledger=next(iter(ledgers.values()), None), **_trials(run), **_judged(run))
-        if len(ledgers) > 1:
-            reply.add(ledgers=ledgers)
-        if seeds is not None:
-            reply.add(seeds=asdict(seeds))
-        yield from _run_lines(run, ledgers, seeds)
+        yield from _run(reply, run)
         return
     up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
     releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
     reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
-    if artifact.kind == Report.kind:
-        reply.add(report=json.loads((artifact.path / "report.json").read_bytes()))
     yield from _artifact_lines(artifact, up, down, releases)
-    yield from _report_lines(artifact)
-    if (seeds := _choice_of(artifact)) is not None:
-        reply.add(seeds=asdict(seeds))
-        yield from _seed_lines(seeds)
+    yield from _content_lines(reply, artifact)
+
+
+def _content_lines(reply: Reply, artifact: Artifact) -> Iterator[str]:
+    """Yield what a report says besides its metrics, and what was chosen among several seeds."""
+    from tasks.training.seeds import choice_of
+    from tasks.view import report, summary
+
+    if artifact.kind == Report.kind:
+        content = report.report_of(artifact)
+        reply.add(report=content)
+        yield from summary.report_lines(report.read(content))
+    if (choice := choice_of(artifact)) is not None:
+        reply.add(seeds=asdict(choice))
+        yield from summary.seed_lines(choice)
+
+
+def _run(reply: Reply, run: Run) -> Iterator[str]:
+    from tasks.compression import judgement
+    from tasks.view.facts import Facts
+    from tasks.view.summary import run_lines
+
+    facts, ledgers = Facts(run), _ledgers(run)
+    reply.add(run=run.record, ledger=next(iter(ledgers.values()), None))
+    if facts.trials is not None:
+        reply.add(tuning=asdict(facts.trials))
+    if (path := run.folder / judgement.FILE).exists():
+        reply.add(judgement=json.loads(path.read_bytes()))
+    if len(ledgers) > 1:
+        reply.add(ledgers=ledgers)
+    if facts.choice is not None:
+        reply.add(seeds=asdict(facts.choice))
+    yield from run_lines(facts, {name: ledger["text"] for name, ledger in ledgers.items()})
 
 
 def _examples(reply: Reply, home: Home, what: str, split: str, rows: int) -> Iterator[str]:
@@ -159,126 +177,20 @@ def _up(store: Store, artifact: Artifact) -> dict[str, Any]:
     }
 
 
-def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | None) -> Iterator[str]:
-    record = run.record
-    yield f"{run.run_id}: {record['flow']}, {record['status']}, exit code {record['exit_code']}"
-    for attempt in record["attempts"]:
-        ended = f"to {when(attempt['ended'])}, {attempt['status']}" if "ended" in attempt else "and has not ended"
-        yield f"  attempt {attempt['attempt']} from {when(attempt['started'])} {ended}"
-    for stage in (stage for stage in STAGES if stage in record["stages"]):
-        for row in record["stages"][stage]:
-            where = "from the store" if row["cached"] else "made"
-            made = f"{row['kind']}/{row['digest'][:12]}"
-            yield f"  {stage:<10}{made}  {row['name']}  {where} in {seconds(row['seconds'])}"
-    yield from _trial_lines(run)
-    if record["error"]:
-        yield "  error     " + "; ".join(record["error"].values())
-    yield f"  mlflow    {record['mlflow_run_id']}"
-    if seeds is not None:
-        yield from _seed_lines(seeds)
-    for row in record["stages"].get("evaluate", []):
-        path = Store(run.home.store).path(row["kind"], row["digest"])
-        if (path / "manifest.json").exists():
-            yield from _report_lines(Report(row["digest"], path, row["name"]))
-    yield from _variant_lines(run)
-    for name, ledger in ledgers.items():
-        yield f"  ledger    {f'{name}: ' if len(ledgers) > 1 else ''}{ledger['text']}"
-
-
-def _trials(run: Run) -> dict[str, Any]:
-    """Return the table of a tuning's trials; empty for another run."""
-    from tasks.search.table import read
-
-    table = read(run.folder)
-    return {} if table is None else {"tuning": asdict(table)}
-
-
-def _judged(run: Run) -> dict[str, Any]:
-    """Return the judgement of the run's variants; empty without one."""
-    from tasks.compression.judgement import read
-
-    judgement = read(run.folder)
-    return {"judgement": judgement} if judgement else {}
-
-
-def _trial_lines(run: Run) -> Iterator[str]:
-    from tasks.search.table import read
-    from tasks.view.words import describe_search, describe_trial
-
-    if (table := read(run.folder)) is None:
-        return
-    yield f"  {'tune':<10}{describe_search(table)}"
-    for number, trial in enumerate(table.trials):
-        yield f"  {'' if number else 'trials':<10}{trial.number}: {describe_trial(trial, table)}"
-    if table.importances:
-        shares = ", ".join(f"{key} {share:.0%}" for key, share in table.shares)
-        yield f"  variance  of {table.metric} by key: {shares}"
-
-
-def _variant_lines(run: Run) -> Iterator[str]:
-    """Yield the table of the variants, and the verdicts of their gates."""
-    from tasks.compression.judgement import read
-    from tasks.view.variants import lines, verdicts
-
-    store, rows = Store(run.home.store), run.record["stages"].get("compress", [])
-    variants = [Variant(row["digest"], store.path(row["kind"], row["digest"]), row["name"]) for row in rows]
-    variants = [each for each, row in zip(variants, rows, strict=True) if row["kind"] == "variant"]
-    there = [variant for variant in variants if (variant.path / "manifest.json").exists()]
-    judgement = read(run.folder) if rows else {}
-    for number, line in enumerate(lines(there, judgement, run.config.evaluate.primary_of(run.config.model.task)[0])):
-        yield f"  {'' if number else 'variants':<10}{line}"
-    for number, line in enumerate(verdicts(judgement)):
-        yield f"  {'' if number else 'gates':<10}{line}"
-    if judgement.get("chosen"):
-        yield f"  chosen    {judgement['chosen']}, by compress.want"
-
-
-def _seed_lines(choice: Choice) -> Iterator[str]:
-    from tasks.view.seeds import lines
-
-    for number, line in enumerate(lines(choice)):
-        yield f"  {'' if number else 'seeds':<9} {line}"
-
-
-def _report_lines(artifact: Artifact) -> Iterator[str]:
-    """Yield what a report says besides its metrics; nothing of another artifact."""
-    from tasks.view.evaluation import lines, report_of
-
-    if artifact.kind == "report":
-        for word, text in lines(report_of(artifact)):
-            yield f"  {word:<10}{text}"
-
-
-def _choice_in(run: Run) -> Choice | None:
-    """Return what was chosen among several seeds of the run; None with one seed, or before the choice."""
-    models = _models(run, "train")
-    return next((choice for model in models if (choice := _choice_of(model)) is not None), None)
-
-
-def _choice_of(artifact: Artifact) -> Choice | None:
-    from tasks.training.seeds import choice_of
-
-    return choice_of(artifact)
-
-
 def _ledgers(run: Run) -> dict[str, dict[str, Any]]:
-    """Check the ledgers of the run's trainings, also of those of methods of compression, by their names."""
+    """Check the ledgers of the run's trainings, also of those of methods of compression, by their names.
+
+    Models that `gc` has dropped have none.
+    """
     from tasks.training.ledger import LEDGER, prove
 
     proofs, store = {}, Store(run.home.store)
-    for model in _models(run, "train", "compress"):
-        snapshot = store.parents_of(model).get("snapshot")
-        if snapshot is not None and (model.path / LEDGER).exists():  # others were not trained
+    rows = [row for stage in ("train", "compress") for row in run.record["stages"].get(stage, [])]
+    for row in (row for row in rows if row["kind"] == Model.kind):
+        model = Model(row["digest"], store.path(Model.kind, row["digest"]), row["name"])
+        if (model.path / LEDGER).exists() and (snapshot := store.parents_of(model).get("snapshot")) is not None:
             proofs[model.name] = prove(model.path, snapshot.path)
     return proofs
-
-
-def _models(run: Run, *stages: str) -> list[Model]:
-    """Return the models of these stages of a run that are in the store: `gc` may have dropped others."""
-    store = Store(run.home.store)
-    rows = [row for stage in stages for row in run.record["stages"].get(stage, []) if row["kind"] == Model.kind]
-    models = [Model(row["digest"], store.path(Model.kind, row["digest"]), row["name"]) for row in rows]
-    return [model for model in models if (model.path / "manifest.json").exists()]
 
 
 def _used(run: Run) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from flows.reply import AsJson, Reply, replying, when
+from flows.reply import AsJson, Reply, replying
 from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout, services
@@ -22,7 +22,7 @@ from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home, find_home, find_project
 from tasks.runs.provenance import git_commit
 from tasks.store.lock import locked
-from tasks.view import terminal
+from tasks.view import terminal, when
 
 PrefectPort = Annotated[
     int | None, typer.Option(help="Port of Prefect's server; default: PREFECT_SERVER_API_PORT, or 4200.")

@@ -1,11 +1,13 @@
-"""The file of a run with the judgement of its variants (`tasks.compression.verdicts`), and its words."""
+"""The file of a run with the judgement of its variants (`tasks.compression.verdicts`), read and said."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 FILE = "judgement.json"
 SEARCH = "search.json"
@@ -16,32 +18,83 @@ ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 STANDING = {ACCEPTED: "", REJECTED: "rejected by its gate", UNDECIDED: "undecided, too few test examples"}
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Return the judgement of a run by its folder; empty where there is none."""
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of a gate, with a sentence for the user."""
+
+    gate: str
+    verdict: str
+    passed: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A variant by what is to be small."""
+
+    bytes: int
+    loss: float
+    latency: float | None
+    """Time of a call as a share of the float file's; None where it was not measured."""
+    accepted: bool
+    dominated_by: str | None
+
+    @property
+    def on_front(self) -> bool:
+        """Whether no other variant dominates it, and no gate rejected it."""
+        return self.accepted and self.dominated_by is None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What was lost against float, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class SliceLoss:
+    """What a variant loses on a slice of the test split."""
+
+    slice: str
+    examples: int
+    loss: Lost
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The judgement of the variants of a run, each by its name."""
+
+    verdicts: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    standing: Mapping[str, str] = field(default_factory=dict)
+    front: Mapping[str, Point] = field(default_factory=dict)
+    slices: Mapping[str, tuple[SliceLoss, ...]] = field(default_factory=dict)
+    chosen: str | None = None
+
+    def words(self, variant: str) -> str:
+        """Describe the result of the gates of a variant; empty where it passed all of them, or nothing was judged."""
+        return STANDING[self.standing.get(variant, ACCEPTED)] if self.was_judged(variant) else "not judged"
+
+    def was_judged(self, variant: str) -> bool:
+        """Return whether a variant was judged; what a search only tried, or others are made from, was not."""
+        return not self.standing or variant in self.standing
+
+    def place(self, variant: str) -> str:
+        """Return where a variant is among the others: chosen, on the front, or what dominates it; empty where it is
+        not compared."""
+        point = self.front.get(variant)
+        if point is None or not point.accepted:
+            return ""
+        where = "on the front" if point.on_front else f"dominated by {point.dominated_by}"
+        return f"{where}, chosen" if self.chosen == variant else where
+
+
+def read(folder: Path) -> Judgement:
+    """Return the judgement of a run by its folder; an empty one where there is none."""
     path = folder / FILE
-    return json.loads(path.read_bytes()) if path.exists() else {}
-
-
-def words(judgement: Mapping[str, Any], variant: str) -> str:
-    """Describe the result of the gates of a variant; empty where it passed all of them, or nothing was judged."""
-    if not was_judged(judgement, variant):
-        return "not judged"
-    return STANDING[judgement.get("standing", {}).get(variant, ACCEPTED)]
-
-
-def was_judged(judgement: Mapping[str, Any], variant: str) -> bool:
-    """Return whether a variant was judged; what a search only tried, or others are made from, was not."""
-    return not judgement or variant in judgement["standing"]
-
-
-def place(judgement: Mapping[str, Any], variant: str) -> str:
-    """Return where a variant is among the others: chosen, on the front, or what dominates it; empty where it is not
-    compared."""
-    point = judgement.get("front", {}).get(variant)
-    if point is None or not point["accepted"]:
-        return ""
-    where = "on the front" if point["dominated_by"] is None else f"dominated by {point['dominated_by']}"
-    return f"{where}, chosen" if judgement["chosen"] == variant else where
+    return TypeAdapter(Judgement).validate_json(path.read_bytes()) if path.exists() else Judgement()
 
 
 def reasons(verdicts: Sequence[Mapping[str, Any]]) -> str:

@@ -27,7 +27,7 @@ from tasks.store.files import pretty, write
 from tasks.store.lock import locked
 from tasks.tracking.shipping import machine_error, reason
 from tasks.view import terminal
-from tasks.view.evaluation import report_of
+from tasks.view.report import report_of
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -17,8 +17,7 @@ from tasks.runner.attempt import current
 from tasks.runner.modes import runner
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
-from tasks.view import terminal
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes, terminal
 
 if TYPE_CHECKING:
     from tasks.compression.search import Space

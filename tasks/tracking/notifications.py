@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from tasks.config.notify import NotifyConfig
 from tasks.environment.secrets import Missing, resolve
 from tasks.runs.runs import Run
-from tasks.view import terminal
+from tasks.view import in_words, terminal
 from tasks.view.facts import Facts
 from tasks.view.summary import links
 
@@ -64,11 +64,11 @@ def message_of(run: Run) -> tuple[str, str]:
     """Return subject and text of a message: status, summary, error and links."""
     facts = Facts(run)
     lines = [facts.summary]
-    if error := facts.record["error"]:
-        lines.append(f"error: {error['field']}: {error['saw']}; {error['rule']}; {error['remedy']}")
+    if (problem := facts.problem) is not None:
+        lines.append(f"error: {problem.field}: {problem}")
     if facts.release is not None:
-        lines.append(facts.release["verdict"])
-    status = str(facts.record["status"]).replace("_", " ")
+        lines.append(facts.release.verdict)
+    status = in_words(facts.record["status"])
     return f"{facts.record['name']}: {facts.record['flow']} {status}", "\n".join([*lines, *links(facts)])
 
 

@@ -27,8 +27,8 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from tasks.artifacts import Artifact
 from tasks.runs.runs import Run
 from tasks.search.table import Table
-from tasks.training.seeds import choice_of
-from tasks.view import seeds, terminal
+from tasks.training.seeds import Choice, choice_of
+from tasks.view import terminal, trainings
 from tasks.view.words import describe
 
 Report = Callable[[int, int, str, dict[str, Any]], None]
@@ -55,8 +55,8 @@ class Progress:
 
     def report(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
         """Set the progress to `done` of `total` units."""
-        words = " · ".join([f"{unit} {done:,}/{total:,}", *terminal.figures_in_words(figures)])
-        self._latest = (100.0 * done / max(total, 1), words)
+        words = terminal.progress_in_words(done, total, unit, figures)
+        self._latest = (100.0 * done / max(total, 1), " · ".join(words))
 
     def renew(self) -> None:
         """Send the latest progress at intervals until `end`."""
@@ -135,21 +135,29 @@ def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         "files": len(artifact.manifest["files"]),
     }
     key = f"{stage}-{artifact.name}".replace("_", "-")
-    _create(f"the table of {stage}", lambda: create_table_artifact([row], key=key, description=describe(artifact)))
-
+    _table(f"the table of {stage}", key, [row], describe(artifact))
     if (choice := choice_of(artifact)) is not None:
-        rows = seeds.table(choice)
-        _create(
-            "the table of seeds",
-            lambda: create_table_artifact(rows, key=f"{stage}-seeds", description=". ".join(seeds.summary(choice))),
-        )
+        _table("the table of seeds", f"{stage}-seeds", seeds(choice), ". ".join(trainings.summary(choice)))
+
+
+def seeds(choice: Choice) -> list[dict[str, Any]]:
+    """Return a row for each model that there was to choose from."""
+    return [
+        {
+            "model": row.model,
+            "chosen": "yes" if row.chosen else "",
+            "seed": "" if row.seed is None else str(row.seed),  # JavaScript rounds large integers
+            "steps": "" if row.steps is None else row.steps,
+            **dict(zip(choice.columns, row.scores, strict=True)),
+        }
+        for row in trainings.models(choice)
+    ]
 
 
 def processes(stage: str, events: list[dict[str, Any]]) -> None:
     """Create a version of the table of a stage's processes: when each was started, and what became of it."""
-    rows = [dict(event) for event in events]
     what = f"{stage}: its processes as they come and go"
-    _create(what, lambda: create_table_artifact(rows, key=f"{stage}-processes", description=what))
+    _table(what, f"{stage}-processes", [dict(event) for event in events], what)
 
 
 def trials(made: Table) -> None:
@@ -159,7 +167,7 @@ def trials(made: Table) -> None:
         for each in made.trials
     ]
     what = f"the trials of the tuning, by {made.metric} on the validation split"
-    _create(what, lambda: create_table_artifact(rows, key="trials", description=what))
+    _table(what, "trials", rows, what)
 
 
 def description(run: Run) -> None:
@@ -169,6 +177,10 @@ def description(run: Run) -> None:
         text = path.read_text()
         _create("the run's description", lambda: create_markdown_artifact(text, key="run", description=run.run_id))
     _sender.submit(lambda: None).result()
+
+
+def _table(what: str, key: str, rows: list[dict[str, Any]], description: str) -> None:
+    _create(what, lambda: create_table_artifact(rows, key=key, description=description))
 
 
 def _create(what: str, create: Callable[[], Any]) -> None:

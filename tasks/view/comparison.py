@@ -11,9 +11,8 @@ from tasks.artifacts import Artifact
 from tasks.runs.differences import Difference, Keys, between, keys
 from tasks.runs.provenance import History, between_commits, short
 from tasks.runs.runs import Run
-from tasks.view import curves, results, run_page, sections, seeds
+from tasks.view import charts, figure, in_words, results, run_page, sections, some, trainings
 from tasks.view.facts import Facts
-from tasks.view.numbers import figure
 from tasks.view.results import Examples, Pair, Row
 
 MOST = 20
@@ -98,7 +97,7 @@ class Comparison:
         row = next((row for row in self.results if row.name == name), None)
         if row is None:
             return "The runs have no common metric."
-        metric = name.replace("/", " ").replace("_", " ")
+        metric = in_words(name)
         if row.difference == 0:
             return f"b is as good as a in {metric}: {row.verdict}."
         better = (row.difference > 0) == row.higher_is_better
@@ -152,11 +151,6 @@ class Comparison:
         yield from _part("  statistics", _texts(self.statistics), "    ")
 
 
-def some(names: list[str], most: int) -> str:
-    """Return the first names, and the number of others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
 def _part(title: str, lines: list[str], indent: str = "  ") -> Iterator[str]:
     if not lines:
         yield f"{title}: the same"
@@ -180,17 +174,16 @@ def _sources(facts: Facts) -> list[list[str]]:
 def _statistics(facts: Facts) -> dict[str, str]:
     """Return the statistics on the page of a run as a flat mapping."""
     data = sections.data(facts)
-    if not data:
+    if data is None:
         return {}
-    splits = list(data["splits"])
-    statistics = {f"{split}: {facts.counted}": f"{count:,}" for split, count in data["splits"].items()}
-    for balance in data["balance"]:
-        for row in balance["rows"]:
-            for split, (count, _) in zip(splits, row["counts"], strict=True):
-                statistics[f"{split}: {balance['feature']} {row['class']}"] = f"{count:,}"
-    for row in data["figures"]:
-        for split, value in zip(splits, row["values"], strict=True):
-            statistics[f"{split}: {row['feature']}, {row['what']}"] = value
+    statistics = {f"{split}: {facts.counted}": f"{count:,}" for split, count in data.splits.items()}
+    for feature, rows, _ in data.balance:
+        for name, counts in rows:
+            for split, (count, _) in zip(data.splits, counts, strict=True):
+                statistics[f"{split}: {feature} {name}"] = f"{count:,}"
+    for feature, what, values in data.figures:
+        for split, value in zip(data.splits, values, strict=True):
+            statistics[f"{split}: {feature}, {what}"] = value
     return statistics
 
 
@@ -221,11 +214,11 @@ def _environment(facts: Facts) -> dict[str, str]:
 def render(comparison: Comparison) -> str:
     """Return the HTML of the page."""
     runs = {name: _points(facts) for name, facts in zip("ab", comparison.both, strict=True)}
-    return run_page.page("comparison.html.j2", comparison=comparison, curves=curves.draw_both(runs))
+    return run_page.page("comparison.html.j2", comparison=comparison, curves=charts.draw_both(runs))
 
 
-def _points(facts: Facts) -> dict[str, curves.Points]:
+def _points(facts: Facts) -> dict[str, charts.Points]:
     """Return the curves of the training of a run's model; of several seeds, that of the chosen one."""
-    trained = seeds.trained(facts)
+    trained = trainings.trained(facts)
     model = next(iter(trained.values()), None) if facts.choice is None else trained.get(facts.choice.chosen)
-    return {} if model is None else seeds.points_of(facts, model)
+    return {} if model is None else trainings.points_of(facts, model)

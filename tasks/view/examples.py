@@ -1,10 +1,12 @@
-"""Examples and predictions as pictures and rows: of a split, of an augmented batch, of evaluations."""
+"""Examples and predictions as pictures and rows: of a split, of an augmented batch, of evaluations, of a report."""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,15 @@ from tasks.errors import Refused
 from tasks.feed import open_snapshot
 from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter, input_kinds
+from tasks.feed.snapshot_reader import document_of_targets
 from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.records.reading import RecordsReader
+from tasks.snapshots.text import Codec
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
 from tasks.training.samples import FILE, read
-from tasks.view import seeds
+from tasks.view import trainings
 from tasks.view.facts import Facts
-from tasks.view.judgement import data_uri
+from tasks.view.report import Missed
 
 CHARACTERS = 300
 """Characters of a text that are shown."""
@@ -124,8 +128,6 @@ class Texts:
     def decoded(self, name: str, tokens: NDArray[Any]) -> str:
         """Return the text of tokens; ids where it cannot be had."""
         if name not in self._transforms:  # of a language model
-            from tasks.snapshots.text import Codec
-
             return Codec.open(self._folder).decode(tokens).decode(errors="replace")
         state, ids = self._transforms[name], (tokens[tokens > 0].astype(np.int64) - 1).tolist()
         if state["kind"] == "words":
@@ -182,8 +184,17 @@ SIDE = 96
 GAP = 4
 
 
-def augmented(facts: Facts) -> list[dict[str, str]]:
-    """Return for each input that `train.augment` changes a title and a picture, as the address of a PNG."""
+@dataclass(frozen=True)
+class Picture:
+    """A picture, as the address of a PNG."""
+
+    title: str
+    uri: str
+    caption: str = ""
+
+
+def augmented(facts: Facts) -> list[Picture]:
+    """Return a picture of each input that `train.augment` changes."""
     model, snapshot = facts.model, facts.one("snapshot")
     made_by = None if model is None else model.trained_by
     if made_by is None or snapshot is None:
@@ -201,7 +212,7 @@ def augmented(facts: Facts) -> list[dict[str, str]]:
     for name, kind in sorted(input_kinds(opened.features).items()):
         if kind in (IMAGE, SOUND) and not np.array_equal(before[name], after[name]):
             rows = [[_as_pixels(kind, values) for values in of[name][0]] for of in (before, after)]
-            pictures.append({"title": f"{name}: as stored, and below as the model saw it", "uri": _grid(rows)})
+            pictures.append(Picture(f"{name}: as stored, and below as the model saw it", _grid(rows)))
     return pictures
 
 
@@ -241,9 +252,20 @@ Cell = tuple[str, bool | None]
 """A prediction as text, and whether it is right; None where that is no question of yes or no."""
 
 
-def samples(facts: Facts) -> dict[str, Any] | None:
-    """Return steps, and for each example its picture or text, the right answer, and a prediction for each step."""
-    folder, snapshot = seeds.own_folder(facts), facts.one("snapshot")
+@dataclass(frozen=True)
+class Sampled:
+    """An example: the address of its picture, and its text, where it has them, the right answer, and a prediction for
+    each step."""
+
+    picture: str | None
+    text: str
+    right: str
+    cells: list[Cell]
+
+
+def samples(facts: Facts) -> tuple[list[int], list[Sampled]] | None:
+    """Return the steps of evaluations, and the examples with their predictions at these."""
+    folder, snapshot = trainings.own_folder(facts), facts.one("snapshot")
     if folder is None or snapshot is None or not (taken := read(folder / FILE)):
         return None
     reader, texts = open_snapshot(snapshot.path), Texts(snapshot.path)
@@ -254,20 +276,21 @@ def samples(facts: Facts) -> dict[str, Any] | None:
     for number in range(len(chosen[0][1])):
         arrays = {name: np.asarray(array[number]) for name, array in reader.arrays("validation").items()}
         cells = [predicted(predictions[number], arrays, reader.features, texts) for _, predictions in chosen]
-        rows.append({**inputs(arrays, reader.features, texts), "right": right(arrays, reader.features), "cells": cells})
-    return {"steps": [step for step, _ in chosen], "rows": rows}
+        shown = inputs(arrays, reader.features, texts)
+        rows.append(Sampled(*shown, right(arrays, reader.features), cells))
+    return [step for step, _ in chosen], rows
 
 
-def inputs(arrays: Arrays, features: dict[str, Any], texts: Texts) -> dict[str, Any]:
+def inputs(arrays: Arrays, features: dict[str, Any], texts: Texts) -> tuple[str | None, str]:
     """Return the address of an example's picture, and its text, where it has them."""
-    shown: dict[str, Any] = {"picture": None, "text": ""}
+    address, text = None, ""
     for each in model_inputs(features):
         values = arrays[each.name]
         if values.ndim == 3 and values.dtype == np.uint8:
-            shown["picture"] = picture(values)
+            address = picture(values)
         elif "vocabulary" in features[each.name]:
-            shown["text"] = shortened(texts.decoded(each.name, values))
-    return shown
+            text = shortened(texts.decoded(each.name, values))
+    return address, text
 
 
 def _class(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
@@ -318,3 +341,134 @@ def shortened(text: str) -> str:
     """Return the beginning of a text in one line."""
     line = " ".join(text.split())
     return line if len(line) <= CHARACTERS_OF_SAMPLE else f"{line[:CHARACTERS_OF_SAMPLE]}…"
+
+
+PICTURES = {
+    "confusion": "Rows are labels, columns predictions.",
+    "reliability": "Accuracy by confidence.",
+    "curves": "Precision against recall, and true positive rate against false positive rate: of two classes those of "
+    "the positive one, of several of each against the others, of more than 20 their mean. The titles have average "
+    "precision and area; of several classes the macro average, in which each class counts the same.",
+    "most_wrong": "The wrong predictions with the highest confidence.",
+    "bits_by_size": "Bits per byte of each file by its size; lines are the totals of all files.",
+    "loss_by_position": "Mean loss by position in the row, which begins without context.",
+    "labels": "Predicted probability of each label, for examples with and without it.",
+    "predicted": "Predictions against targets, and the distribution of the errors.",
+}
+PASSAGES, WINDOW = 3, 160
+"""Number of passages that are shown, and their length in tokens."""
+
+READABLE = 20_000_000
+"""Tokens of a split, at most, in which passages are searched."""
+
+SURPRISES = (1.0, 2.5, 4.0, 6.0)
+"""Losses in nats from which a token has the next shade of red."""
+
+NUMBERS = 12
+"""Numbers of an example that are shown, at most."""
+
+
+def pictures(facts: Facts) -> list[Picture]:
+    """Return the plots in the report."""
+    report = facts.one("report")
+    folder = report.path / "pictures" if report else Path("nowhere")
+    known = [folder / f"{name}.png" for name in PICTURES]
+    others = sorted(set(folder.glob("*.png")) - set(known)) if report else []
+    return [
+        Picture(path.stem.replace("_", " "), data_uri(path.read_bytes()), PICTURES.get(path.stem, ""))
+        for path in [*known, *others]
+        if path.exists()
+    ]
+
+
+def data_uri(png: bytes) -> str:
+    """Return a PNG as a data URI."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A passage of a file: its tokens as text, with a shade each."""
+
+    key: str
+    bits_per_byte: float
+    begins: str
+    tokens: list[tuple[str, int]]
+
+
+def passages(facts: Facts) -> list[Passage]:
+    """Return the passage with the highest loss of each of the worst files."""
+    snapshot, report, worst = facts.one("snapshot"), facts.one("report"), facts.test.worst
+    if snapshot is None or report is None or not worst or worst[0].row is None:
+        return []
+    nats = np.load(report.path / "predictions" / "test.npy", mmap_mode="r")
+    if nats.size > READABLE:
+        return []
+    reader, codec = open_snapshot(snapshot.path), Codec.open(snapshot.path / "transform")
+    tokens = np.asarray(reader.arrays("test")[TOKENS][:])[:, 1:].ravel()
+    document, nats = document_of_targets(reader, "test").ravel(), np.asarray(nats).ravel()
+    rows = []
+    for row in worst[:PASSAGES]:
+        own = np.flatnonzero((document == row.row) & (tokens != codec.bos))
+        begin = _hardest(nats[own])
+        shown = own[begin : begin + WINDOW]
+        marked = _marked(codec, tokens[shown], np.searchsorted(SURPRISES, nats[shown], side="right"))
+        rows.append(Passage(row.key, row.bits_per_byte, "…" if begin else "", marked))
+    return rows
+
+
+def _hardest(nats: NDArray[Any]) -> int:
+    """Return the start of the window of tokens with the highest loss."""
+    if len(nats) <= WINDOW:
+        return 0
+    sums = np.cumsum(np.concatenate([[0.0], nats], dtype=np.float64))
+    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
+
+
+def _marked(codec: Codec, tokens: NDArray[Any], shades: NDArray[Any]) -> list[tuple[str, int]]:
+    """Return texts and their shades; tokens that are bytes of one character are joined and get their highest shade."""
+    marked: list[tuple[str, int]] = []
+    pending, reddest = b"", 0
+    for token, shade in zip(tokens.tolist(), shades.tolist(), strict=True):
+        pending, reddest = pending + codec.decode([token]), max(reddest, shade)
+        try:
+            marked.append((pending.decode(), reddest))
+        except UnicodeDecodeError as error:
+            if error.reason == "unexpected end of data":  # the next token has the rest of the character
+                continue
+            marked.append((pending.decode(errors="replace"), reddest))
+        pending, reddest = b"", 0
+    return marked + ([(pending.decode(errors="replace"), reddest)] if pending else [])
+
+
+@dataclass(frozen=True)
+class Furthest:
+    """An example of a regression with a large error, as an image or as text with its numbers by name."""
+
+    row: Missed
+    image: str = ""
+    text: str = ""
+
+
+def furthest(facts: Facts) -> list[Furthest]:
+    """Return the examples of a regression with the largest errors."""
+    rows, snapshot = facts.test.furthest, facts.one("snapshot")
+    shown = [("", "") if snapshot is None or row.row is None else _content(snapshot.path, row.row) for row in rows]
+    return [Furthest(row, *content) for row, content in zip(rows, shown, strict=True)]
+
+
+def _content(snapshot: Path, row: int) -> tuple[str, str]:
+    """Return a test example as an image, or as text with its numbers by name."""
+    reader = open_snapshot(snapshot)
+    values = {each.name: np.asarray(reader.arrays("test")[each.name][row]) for each in model_inputs(reader.features)}
+    for value in values.values():
+        if value.ndim == 3 and value.dtype == np.uint8:
+            buffer = io.BytesIO()
+            Image.fromarray(value.squeeze(-1) if value.shape[-1] == 1 else value).save(buffer, format="png")
+            return data_uri(buffer.getvalue()), ""
+    numbers = []
+    for feature, value in values.items():
+        names = reader.features[feature].get("names") or [f"{feature} {number}" for number in range(value.size)]
+        numbers += [f"{name} {number:.4g}" for name, number in zip(names, value.ravel(), strict=False)]
+    more = f" and {len(numbers) - NUMBERS} more" if len(numbers) > NUMBERS else ""
+    return "", ", ".join(numbers[:NUMBERS]) + more

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import KINDS, Artifact, Model
+from pydantic import TypeAdapter
+
+from tasks.artifacts import KINDS, Artifact, Model, Release
 from tasks.compression import judgement
+from tasks.compression.judgement import Judgement
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.models import MODELS
@@ -18,7 +22,8 @@ from tasks.runs.runs import Run, find_runs
 from tasks.search.table import Table
 from tasks.search.table import read as read_table
 from tasks.training.seeds import Choice, choice_of
-from tasks.view.numbers import kilobytes
+from tasks.view import kilobytes
+from tasks.view.report import ReportContent, Sample, Split, read, report_of
 from tasks.view.words import baselines, describe, describe_search, noun, one, score
 
 STAGES = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
@@ -40,6 +45,45 @@ class StageResult:
     cached: bool
     seconds: float
     what: str
+
+    @property
+    def artifact(self) -> str:
+        """Kind and beginning of the digest: of a release those of its export."""
+        return f"{'export' if self.kind == 'release' else self.kind}/{self.digest[:12]}"
+
+    @property
+    def how(self) -> str:
+        """Whether it was made, or taken from the store; of a release, whether an alias was moved."""
+        if self.kind == "release":
+            return "unchanged" if self.cached else "moved"
+        return "from the store" if self.cached else "made"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt of a run; one that has no end was killed."""
+
+    attempt: int
+    started: str
+    host: str
+    git_commit: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    prefect_flow_run_id: str | None = None
+    ended: str = ""
+    status: str = "killed"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The error that ended a run."""
+
+    field: str
+    saw: str
+    rule: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.saw}; {self.rule}; {self.remedy}"
 
 
 class Facts:
@@ -97,7 +141,7 @@ class Facts:
             for row in rows:
                 artifact = self.named.get(row["digest"])
                 if row["kind"] == "release":
-                    what = (self.release or {}).get("verdict", "")
+                    what = "" if self.release is None else self.release.verdict
                 elif row["kind"] == "study":
                     what = "" if self.trials is None else describe_search(self.trials)
                 else:
@@ -107,10 +151,22 @@ class Facts:
         return results
 
     @cached_property
-    def release(self) -> dict[str, Any] | None:
+    def attempts(self) -> list[Attempt]:
+        """All attempts, the last one at the end."""
+        return TypeAdapter(list[Attempt]).validate_python(self.record["attempts"])
+
+    @property
+    def problem(self) -> Problem | None:
+        """The error that ended the run; None without one."""
+        return None if self.record["error"] is None else Problem(**self.record["error"])
+
+    @cached_property
+    def release(self) -> Release | None:
         """The content of release.json; None if this attempt did not get to `promote`."""
         path = self.run.folder / "release.json"
-        return json.loads(path.read_bytes()) if "promote" in self.stages and path.exists() else None
+        if "promote" not in self.stages or not path.exists():
+            return None
+        return TypeAdapter(Release).validate_json(path.read_bytes())
 
     @cached_property
     def trials(self) -> Table | None:
@@ -118,15 +174,20 @@ class Facts:
         return read_table(self.run.folder)
 
     @cached_property
-    def judgement(self) -> dict[str, Any]:
+    def judgement(self) -> Judgement:
         """The judgement of the variants; empty where this attempt did not get to it."""
-        return judgement.read(self.run.folder) if self.variants else {}
+        return judgement.read(self.run.folder) if self.variants else Judgement()
 
     @cached_property
-    def report(self) -> dict[str, Any] | None:
+    def report(self) -> ReportContent | None:
         """The content of report.json; None without a report."""
         report = self.one("report")
-        return json.loads((report.path / "report.json").read_bytes()) if report else None
+        return None if report is None else read(report_of(report))
+
+    @property
+    def test(self) -> Split:
+        """What was measured on the test split."""
+        return Split() if self.report is None else self.report.test
 
     @cached_property
     def choice(self) -> Choice | None:
@@ -143,7 +204,7 @@ class Facts:
     @property
     def minimised(self) -> str | None:
         """The name of the loss that training minimised; values of `test/loss` are comparable where it is the same."""
-        return (self.report or {}).get("loss")
+        return None if self.report is None else self.report.loss
 
     @property
     def metric(self) -> str:
@@ -162,9 +223,9 @@ class Facts:
         return counted if counted == "queries" else self.counted
 
     @property
-    def sample(self) -> dict[str, Any] | None:
+    def sample(self) -> Sample | None:
         """The text that a language model generated, and its prompt."""
-        return (self.report or {}).get("sample")
+        return None if self.report is None else self.report.sample
 
     @property
     def score(self) -> str | None:
@@ -172,7 +233,7 @@ class Facts:
         name = f"test/{self.metric}"
         if name not in self.metrics:
             return None
-        count = self.report["splits"]["test"]["examples"] if self.report else MIN_EXAMPLES
+        count = self.test.examples if self.report else MIN_EXAMPLES
         few = self.few(count) if count < MIN_EXAMPLES else ""
         beside = ", ".join(filter(None, (few, self.balance, baselines(self.metrics))))
         return f"test {score(self.metrics, name)}" + (f" ({beside})" if beside else "")
@@ -180,7 +241,7 @@ class Facts:
     @property
     def seen(self) -> str:
         """Whether the test examples were seen before, as text: by the model or by what it began from."""
-        found = self.report["splits"]["test"].get("seen", {}) if self.report else {}
+        found = self.test.seen
         counts = [f"{use} on {found[use]:,}" for use in USES if use in found]
         unknown = ", ".join(found.get("unknown", ()))
         if counts:
@@ -218,13 +279,12 @@ class Facts:
     @property
     def balance(self) -> str:
         """Macro F1 as text; empty if the classes of the test split are balanced."""
-        test = self.report["splits"]["test"] if self.report else {}
-        if "macro_f1" not in test.get("figures", {}):
+        if "macro_f1" not in self.test.figures:
             return ""
-        supports = [row["support"] for row in test["classes"] if row["support"]]
+        supports = [row.support for row in self.test.classes if row.support]
         if max(supports) / sum(supports) < 1 / len(supports) + UNEVEN and max(supports) < TIMES * min(supports):
             return ""
-        return f"macro F1 {test['figures']['macro_f1']:.4f}"
+        return f"macro F1 {self.test.figures['macro_f1']:.4f}"
 
     @property
     def made(self) -> list[StageResult]:
@@ -236,6 +296,13 @@ class Facts:
         folder = self.run.home.runs / artifact.manifest["produced_by"]["run"]
         return folder if folder.is_dir() else None
 
+    def measured(self, kind: str) -> dict[str, Any]:
+        """Return the measurements of the run that made the result of a kind, without one those of this run; empty where
+        it was deleted."""
+        artifact = self.one(kind)
+        folder = self.run.folder if artifact is None else self.maker(artifact)
+        return measurements(folder) if folder else {}
+
     @property
     def verdict(self) -> tuple[str, str]:
         """The outcome of the run, and its style: `good`, `bad`, `mixed` or `plain`."""
@@ -245,8 +312,7 @@ class Facts:
         if status == "awaiting_approval":
             return "awaiting approval", "mixed"
         if self.release is not None:
-            alias = self.release["alias"]
-            return alias, "good" if alias == "champion" else "mixed"
+            return str(self.release.alias), "good" if self.release.alias == "champion" else "mixed"
         return status, "plain" if status == "completed" else "mixed"
 
     @property
@@ -265,24 +331,23 @@ class Facts:
             if self.trials is not None:
                 line += f", the best of {len(self.trials.trials)} trials"
             if report is not None:
-                unseen = report["splits"]["test"]["examples"]
-                line += f", reaches {self.score} on {unseen:,} {self.judged}{self.seen}"
+                line += f", reaches {self.score} on {self.test.examples:,} {self.judged}{self.seen}"
             sentences.append(line)
         elif snapshot is not None:
             sentences.append(f"{describe(snapshot)}: {source}, ready for training")
         elif records is not None:
             sentences.append(f"{describe(records)}, converted from {source}")
-        marks = {variant.name: judgement.words(self.judgement, variant.name) for variant in self.variants}
+        marks = {variant.name: self.judgement.words(variant.name) for variant in self.variants}
         kept = [variant for variant in self.variants if not marks[variant.name].startswith(("rejected", "not judged"))]
         smallest = min(kept, key=lambda variant: variant.manifest["statistics"]["bytes"], default=None)
         if smallest is not None:
             size = kilobytes(smallest.manifest["statistics"]["bytes"])
             mark = f" ({marks[smallest.name]})" if marks[smallest.name] else ""
             sentences.append(f"Its smallest accepted form, {smallest.name}, takes {size}{mark}")
-        if (chosen := self.judgement.get("chosen")) is not None:
-            sentences.append(f"Chosen by compress.want: {chosen}")
+        if self.judgement.chosen is not None:
+            sentences.append(f"Chosen by compress.want: {self.judgement.chosen}")
         if self.release is not None:
-            sentences.append(str(self.release["verdict"]))
+            sentences.append(self.release.verdict)
         if self.record["status"] == "failed":
             done = ", ".join(dict.fromkeys(row.stage for row in self.results))
             sentences.append(f"It failed after {done}" if done else "It failed before the first stage had ended")
@@ -309,3 +374,9 @@ def _test_rows(records: Path) -> list[str]:
     path = records / "manifest.json"
     files = json.loads(path.read_bytes())["files"] if path.exists() else []
     return [file["sha256"] for file in files if file["path"].startswith("rows/") and "-test." in file["path"]]
+
+
+def measurements(folder: Path) -> dict[str, Any]:
+    """Return the measurements of a run by its folder."""
+    path = folder / "measurements.json"
+    return json.loads(path.read_bytes()) if path.exists() else {}

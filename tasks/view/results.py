@@ -19,8 +19,8 @@ from tasks.evaluation import MIN_EXAMPLES, paired, too_few
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.units import count as units_of
 from tasks.records.reading import RecordsReader
+from tasks.view import figure, kilobytes, some
 from tasks.view.facts import Facts
-from tasks.view.numbers import figure, kilobytes
 from tasks.view.words import interval
 
 SPLITS = ("test", "validation")
@@ -100,8 +100,7 @@ class Examples:
         """Yield a line for each group of examples, with its first `most` keys."""
         yield f"{self.both_right:,} right in both, {self.both_wrong:,} wrong in both"
         for what, keys in (("wrong in a, right in b", self.fixed), ("right in a, wrong in b", self.broken)):
-            more = f" and {len(keys) - most:,} more" if len(keys) > most else ""
-            yield f"{len(keys):,} {what}{': ' if keys else ''}{', '.join(keys[:most])}{more}"
+            yield f"{len(keys):,} {what}{': ' if keys else ''}{some(keys, most)}"
 
 
 def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[Row]:

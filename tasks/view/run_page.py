@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ from tasks.compression.judgement import FILE, SEARCH
 from tasks.runs.runs import Run
 from tasks.search import table
 from tasks.store.files import write
-from tasks.view import evaluation, examples, judgement, sections, seeds, trials, variants
+from tasks.view import charts, examples, figure, in_words, kilobytes, seconds, sections, trainings, variants
 from tasks.view.facts import Facts
-from tasks.view.numbers import seconds
+from tasks.view.report import MEASURES
 from tasks.view.summary import describe_run
-from tasks.view.words import one
+from tasks.view.words import one, plain
 
 
 def page(template: str, **values: Any) -> str:
@@ -35,7 +34,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"seconds": seconds, "one": one}
+    environment.filters |= {each.__name__: each for each in (figure, in_words, kilobytes, one, plain, seconds)}
     environment.globals["zip"] = zip
     return environment
 
@@ -60,13 +59,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
     made = {"page.html": render(facts), "config.yaml": sections.as_preset(run.config.model_dump(mode="json"))}
     for name, text in {**made, "description.md": description}.items():
         write(run.folder / name, text.encode())
-    files = [(run.folder / name, "") for name in made]
-    if facts.trials is not None:
-        files.append((run.folder / table.FILE, ""))
-    if facts.judgement:
-        files.append((run.folder / FILE, ""))
-    if (run.folder / SEARCH).exists():
-        files.append((run.folder / SEARCH, ""))
+    files = [(path, "") for name in (*made, table.FILE, FILE, SEARCH) if (path := run.folder / name).exists()]
     report = facts.one("report")
     if report is not None:
         files.append((report.path / "report.json", ""))
@@ -76,38 +69,5 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
 
 def render(facts: Facts) -> str:
     """Return the HTML of the page."""
-    return page(
-        TEMPLATE,
-        facts=facts,
-        record=facts.record,
-        attempts=sections.attempts(facts),
-        metrics=judgement.metrics(facts),
-        methods=judgement.methods(facts),
-        chosen_on=judgement.chosen_on_validation(facts),
-        looks=judgement.looks(facts),
-        over=partial(judgement.over, facts),
-        few=judgement.few(facts),
-        slices_without_score=judgement.slices_without_score(facts),
-        slices=judgement.slices(facts),
-        simple_model=evaluation.simple_model(facts),
-        decision=evaluation.decision(facts),
-        worst_slices=evaluation.worst_slices(facts),
-        groups=evaluation.groups(facts),
-        robustness=evaluation.robustness(facts),
-        classes=judgement.classes(facts),
-        pictures=judgement.pictures(facts),
-        passages=judgement.passages(facts),
-        files=judgement.files(facts),
-        furthest=judgement.furthest(facts),
-        seeds=seeds.seeds(facts),
-        tuning=trials.tuning(facts),
-        training=sections.training(facts),
-        samples=examples.samples(facts),
-        augmented=examples.augmented(facts),
-        variants=variants.variants(facts),
-        data=sections.data(facts),
-        lineage=sections.lineage(facts),
-        config=sections.config(facts),
-        environment=sections.environment(facts),
-        cost=sections.cost(facts),
-    )
+    parts = {"sections": sections, "trainings": trainings, "examples": examples, "variants": variants, "charts": charts}
+    return page(TEMPLATE, facts=facts, measures=MEASURES, **parts)

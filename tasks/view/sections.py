@@ -1,24 +1,24 @@
-"""The sections of a run's page, as plain rows for its template; one without content is empty."""
+"""The sections of a run's page that no other view has: quality, data, lineage, config, environment and cost."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
-from tasks.artifacts import Artifact, Model
-from tasks.view import seeds
+from tasks.artifacts import Artifact
+from tasks.config.task import CONSTANT, TASKS
+from tasks.evaluation import MIN_EXAMPLES
+from tasks.view import charts, in_words, kilobytes, seconds
 from tasks.view.facts import Facts
-from tasks.view.numbers import kilobytes, seconds
+from tasks.view.report import Split
+from tasks.view.words import span
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
-
-PROVABLE = 20_000_000
-"""Examples fed, at most, for which the page recomputes the order; that of a longer training takes too long."""
 
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
@@ -26,78 +26,206 @@ CLASSES = 40
 LISTED = 100
 """Keys of excluded examples that the page lists, at most; the manifest of the records has all."""
 
-WIDTH, HEIGHT = 160, 36
-"""Size of a column's picture."""
+FIGURES = {"macro_f1": "mean of the classes' F1, higher is better"}
+"""Descriptions of figures that are no metrics."""
 
 
-def data(facts: Facts) -> dict[str, Any]:
-    """Return the number of examples, the classes and statistics of each split of the records."""
+def metrics(facts: Facts) -> list[tuple[str, str, list[tuple[str, str] | None]]]:
+    """Return each metric that was measured, what it means, and its value and interval on validation and test."""
+    task, own = TASKS[facts.config.model.task], facts.config.evaluate.own_metrics
+    splits = {} if facts.report is None else facts.report.splits
+    rows = []
+    constant = f"{CONSTANT}{facts.metric}"
+    for name in (*task.metrics, *own, *task.figures, *task.baselines, constant):
+        values = [
+            (each[0], each[1] + splits.get(split, Split()).unsure(name))
+            if (each := span(facts.metrics, f"{split}/{name}")) is not None
+            else None
+            for split in ("validation", "test")
+        ]
+        if any(values):
+            losses = (*facts.config.evaluate.lower_is_better, *task.lower_is_better)
+            better = "lower is better" if name in losses else "higher is better"
+            described = {**FIGURES, **task.baselines, **own, constant: "of the best constant answer"}.get(name, better)
+            rows.append((in_words(name), described + (", decides" if name == facts.metric else ""), values))
+    return rows
+
+
+def few(facts: Facts) -> dict[str, int]:
+    """Return the splits that have too few examples for an interval, with their number of examples."""
+    splits = {} if facts.report is None else facts.report.splits
+    counts = {name: splits[name].examples for name in ("validation", "test") if splits}
+    return {name: count for name, count in counts.items() if count < MIN_EXAMPLES}
+
+
+def over(facts: Facts, split: str) -> str:
+    """Return over what the intervals of a split are, as text: its examples, in how many groups."""
+    found = Split() if facts.report is None else facts.report.splits[split]
+    examples = f"{found.examples:,} {split} {facts.judged}"
+    return examples if found.units is None else f"{examples} in {found.units:,} groups"
+
+
+def chosen_on_validation(facts: Facts) -> str:
+    """Return what was chosen by the scores of the validation split, as text: they flatter it."""
+    train, evaluate, compress = facts.config.train, facts.config.evaluate, facts.config.compress
+    what = {
+        "weights": train.select == "best" or train.early_stopping is not None,
+        "seed": train.seeds > 1,
+        "trial": facts.trials is not None,
+        "temperature": evaluate.calibrate is not None,
+        "thresholds": evaluate.threshold is not None,
+        "compression": compress.search is not None,
+    }
+    return ", ".join(name for name, chosen in what.items() if chosen)
+
+
+def looks(facts: Facts) -> str:
+    """Return how many models were judged on this test split before, as text; empty where none was."""
+    count = facts.judged_before
+    if not count:
+        return ""
+    models = "model was" if count == 1 else "models were"
+    return f"{count:,} other {models} judged on this test split before: the best of several looks better than it is."
+
+
+def places(test: Split) -> list[tuple[float, float, float]]:
+    """Return where each of `scored_slices` is in the range of all intervals, in percent: the value, the beginning of
+    its interval, and the width of that."""
+    ends = [(row.value or 0.0, row.low or 0.0, row.high or 0.0) for row in test.scored_slices]
+    low, high = min((each[1] for each in ends), default=0.0), max((each[2] for each in ends), default=0.0)
+    share = 100 / ((high - low) or 1)
+    return [(share * (at - low), share * (start - low), share * (end - start)) for at, start, end in ends]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Equal or similar examples with different labels."""
+
+    keys: tuple[str, ...]
+    labels: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Similar:
+    """Two similar examples."""
+
+    keys: tuple[str, str]
+    splits: tuple[str, str]
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Examples with the content of others, or with a text in a column similar to that of others."""
+
+    handling: str
+    examples: int = 0
+    across_splits: int = 0
+    label_conflicts: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    column: str = ""
+    similarity: float = 0.0
+    groups: int = 0
+    pairs: tuple[Similar, ...] = ()
+
+    @property
+    def fate(self) -> str:
+        """What became of those in several splits."""
+        return {
+            "report": "are in more than one split: a score on test may be too high",
+            "group": "would be in more than one split, and are whole in that of their first example",
+            "drop": "would be in more than one split; only their first example is kept",
+        }[self.handling]
+
+    @property
+    def harmful(self) -> bool:
+        """Whether some stay in several splits."""
+        return self.handling == "report" and self.across_splits > 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """The profile of a column: a picture, quantiles or values, and its association with what is predicted."""
+
+    name: str
+    kind: str
+    missing: str
+    picture: str
+    middle: str
+    association: float | None
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is shown of the records: examples, classes and statistics of each split, and what is suspicious."""
+
+    splits: dict[str, int]
+    left_out: list[tuple[str, int, list[tuple[str, str, str]]]]
+    """Why examples of the source are in no split, how many, and the first ones, each by key, reason and place."""
+    duplicates: Duplicates | None
+    near: Duplicates | None
+    balance: list[tuple[str, list[tuple[str, list[tuple[int, float]]]], int]]
+    """Feature, the examples of each class by split with their percentage of the largest, and the classes left out."""
+    figures: list[tuple[str, str, list[str]]]
+    """Feature, statistic, and its value in each split."""
+    columns: list[Column]
+    suspicions: list[str]
+    predicted: str
+
+
+def data(facts: Facts) -> Data | None:
+    """Return what is shown of the records; None without any."""
     records = facts.one("records")
     if records is None:
-        return {}
-    splits: dict[str, Any] = records.manifest["statistics"].get("splits", {})
+        return None
+    statistics = records.manifest["statistics"]
+    splits: dict[str, Any] = statistics.get("splits", {})
     order: list[str] = [name for name in ("train", "validation", "test") if name in splits]
     order += [name for name in splits if name not in order]
-    counts = {name: records.manifest["counts"][name] for name in order}
     balance, figures = [], []
     for feature in next(iter(splits.values()), {}):
         columns = [splits[split].get(feature, {}) for split in order]
         if any("classes" in column for column in columns):
-            balance.append({"feature": feature, **_balance(columns)})
-        for what, values in _figures(columns):
-            figures.append({"feature": feature, "what": what, "values": values})
-    return {
-        "splits": counts,
-        "total": sum(counts.values()),
-        "left_out": _left_out(records),
-        "duplicates": records.manifest["statistics"].get("duplicates"),
-        "near": _near(records),
-        "balance": balance,
-        "figures": figures,
-        **_profile(records),
-    }
+            balance.append((feature, *_balance(columns)))
+        figures += [(feature, what, values) for what, values in _figures(columns)]
+    features = records.manifest["features"].items()
+    return Data(
+        splits={name: records.manifest["counts"][name] for name in order},
+        left_out=_left_out(statistics),
+        duplicates=TypeAdapter(Duplicates | None).validate_python(statistics.get("duplicates")),
+        near=TypeAdapter(Duplicates | None).validate_python(statistics.get("near_duplicates")),
+        balance=balance,
+        figures=figures,
+        columns=_columns(records),
+        suspicions=statistics.get("profile", {}).get("suspicions", []),
+        predicted=next((name for name, each in features if each.get("role") in ("label", "target")), ""),
+    )
 
 
-def _near(records: Artifact) -> dict[str, Any] | None:
-    """Return the near-duplicates, with what became of those in several splits, in words."""
-    near: dict[str, Any] | None = records.manifest["statistics"].get("near_duplicates")
-    if not near:
-        return near
-    fate = {
-        "report": "are in more than one split: a score on test may be too high",
-        "group": "would be in more than one split, and are whole in that of their first example",
-        "drop": "would be in more than one split; only their first example is kept",
-    }
-    return {**near, "fate": fate[near["handling"]], "harmful": near["handling"] == "report" and near["across_splits"]}
-
-
-def _profile(records: Artifact) -> dict[str, Any]:
-    """Return a picture, quantiles and association of each column, and what is suspicious."""
-    profile = records.manifest["statistics"].get("profile", {})
-    columns = profile.get("columns", {})
+def _columns(records: Artifact) -> list[Column]:
+    """Return the profile of each column, those with the closest association first."""
+    columns = records.manifest["statistics"].get("profile", {}).get("columns", {})
     statistics = records.manifest["statistics"]["splits"].get("train", {})
-    rows = [
-        {
-            "name": name,
-            "kind": records.manifest["features"][name]["kind"],
-            "missing": _missing(statistics.get(name, {})),
-            "picture": histogram(column["histogram"]),
-            "middle": _middle(column),
-            "association": column.get("association"),
-        }
+    return [
+        Column(
+            name,
+            records.manifest["features"][name]["kind"],
+            _missing(statistics.get(name, {})),
+            charts.histogram(column["histogram"]["shares"]),
+            _middle(column),
+            column.get("association"),
+        )
         for name, column in sorted(columns.items(), key=lambda item: -item[1].get("association", 1.1))
     ]
-    predicted = next((n for n, f in records.manifest["features"].items() if f.get("role") in ("label", "target")), "")
-    return {"columns": rows, "suspicions": profile.get("suspicions", []), "predicted": predicted}
 
 
-def _missing(statistics: dict[str, Any]) -> str:
+def _missing(statistics: Mapping[str, Any]) -> str:
     missing = statistics.get("missing", 0)
     rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)
     return f"{missing / rows:.1%}" if missing and rows else ""
 
 
-def _middle(column: dict[str, Any]) -> str:
+def _middle(column: Mapping[str, Any]) -> str:
     """Return the median with the middle half of train, or the number of its most frequent values."""
     if quantiles := column.get("quantiles", {}).get("train"):
         return f"{quantiles[3]:.4g} ({quantiles[2]:.4g} to {quantiles[4]:.4g})"
@@ -105,55 +233,32 @@ def _middle(column: dict[str, Any]) -> str:
     return ", ".join(values[:3]) + (", …" if len(values) > 3 else "")
 
 
-def histogram(shares: dict[str, Any]) -> str:
-    """Draw the shares of train as bars and those of test as a line, as SVG."""
-    train, test = shares["shares"].get("train", []), shares["shares"].get("test", [])
-    top = max([*train, *test], default=0.0) or 1.0
-    width = WIDTH / max(len(train), 1)
-    bars = "".join(
-        f'<rect x="{number * width + 0.5:.1f}" y="{HEIGHT * (1 - share / top):.1f}" width="{width - 1:.1f}" '
-        f'height="{HEIGHT * share / top:.1f}" class="share"/>'
-        for number, share in enumerate(train)
-    )
-    points = " ".join(f"{(n + 0.5) * width:.1f},{HEIGHT * (1 - share / top):.1f}" for n, share in enumerate(test))
-    line = f'<polyline points="{points}" class="curve test"/>' if test else ""
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" class="small" role="img">{bars}{line}</svg>'
-
-
-def _left_out(records: Artifact) -> list[dict[str, Any]]:
-    """Return the examples of the source that are in no split, by key, with the reason."""
-    statistics = records.manifest["statistics"]
+def _left_out(statistics: Mapping[str, Any]) -> list[tuple[str, int, list[tuple[str, str, str]]]]:
     reasons = [
         ("skipped (source.undecodable: skip)", "skipped"),
         ("quarantined (within records.bad_budget)", "quarantined"),
     ]
-    return [
-        {"what": what, "count": len(rows), "rows": rows[:LISTED], "more": max(len(rows) - LISTED, 0)}
-        for what, name in reasons
-        if (rows := statistics.get(name, []))
-    ]
+    found = [(what, statistics.get(name, [])) for what, name in reasons]
+    return [(what, len(rows), rows[:LISTED]) for what, rows in found if rows]
 
 
-def _balance(columns: list[dict[str, Any]]) -> dict[str, Any]:
+def _balance(columns: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[str, list[tuple[int, float]]]], int]:
+    """Return the examples of each class by split, each also as a percentage of the largest class there, and the number
+    of classes that are not shown."""
+    counts: list[dict[str, int]] = [column.get("classes", {}) for column in columns]
     total: Counter[str] = Counter()
-    for column in columns:
-        total.update(column.get("classes", {}))
+    for each in counts:
+        total.update(each)
     names = list(total) if len(total) <= CLASSES else [name for name, _ in total.most_common(CLASSES)]
-    most = [max(column.get("classes", {}).values(), default=0) or 1 for column in columns]
+    most = [max(each.values(), default=0) or 1 for each in counts]
     rows = [
-        {
-            "class": name,
-            "counts": [
-                (column.get("classes", {}).get(name, 0), 100 * column.get("classes", {}).get(name, 0) / high)
-                for column, high in zip(columns, most, strict=True)
-            ],
-        }
+        (name, [(each.get(name, 0), 100 * each.get(name, 0) / high) for each, high in zip(counts, most, strict=True)])
         for name in names
     ]
-    return {"rows": rows, "left_out": len(total) - len(names)}
+    return rows, len(total) - len(names)
 
 
-def _figures(columns: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+def _figures(columns: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     rows = []
     if any("shapes" in column for column in columns):
         rows.append(("shapes", [_shapes(column.get("shapes", {})) for column in columns]))
@@ -185,82 +290,19 @@ def _range(size: dict[str, float]) -> str:
     return f"{size['mean']:,.0f} ({size['min']:,} to {size['max']:,})"
 
 
-def attempts(facts: Facts) -> list[dict[str, Any]]:
-    """Return the attempts of a run that had more than one."""
-    rows: list[dict[str, Any]] = facts.record["attempts"]
-    return [] if len(rows) < 2 else [{"status": "killed", **row} for row in rows]
+@dataclass(frozen=True)
+class Leaf:
+    """An artifact in the tree from the source down; `digest` and `by` (the run that made it) where they are shown."""
+
+    kind: str
+    name: str
+    what: str
+    under: list[Leaf] = field(default_factory=list)
+    digest: str = ""
+    by: str = ""
 
 
-def training(facts: Facts) -> dict[str, Any]:
-    """Return the training curves, from the run that trained the model, and the check of its ledger."""
-    folder, drawn = trained_in(facts), seeds.drawn(facts)
-    elsewhere = folder.relative_to(facts.run.home.runs) if folder and folder != facts.run.folder else None
-    measured = measurements(folder) if folder else {}
-    return {
-        "curves": drawn,
-        "by": elsewhere if drawn else None,
-        "ledger": ledger(facts),
-        "goodput": goodput(measured),
-        "accumulate": measured.get("train/accumulate"),
-        "memory": memory(measured),
-        "ranks": measured.get("train/ranks", []),
-        "events": measured.get("train/processes", []),
-        "exact": facts.config.train.strategy.exact,
-    }
-
-
-def goodput(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return where the time of a training went, over all its attempts: each part with its time, the longest first."""
-    lives = [parts for name, parts in sorted(measured.items()) if name.startswith("train/goodput/")]
-    names = {name for parts in lives for name in parts}
-    total = {name: sum(parts.get(name, 0.0) for parts in lives) for name in names}
-    whole = sum(total.values())
-    return [
-        {"part": name, "seconds": seconds(value), "percent": 100 * value / whole}
-        for name, value in sorted(total.items(), key=lambda part: (-part[1], part[0]))
-        if value >= 0.0005 * whole > 0
-    ]
-
-
-def memory(measured: dict[str, Any]) -> dict[str, int]:
-    """Return the largest memory over all attempts in bytes, of `host` and `accelerator` (0 without one); empty where
-    none was measured."""
-    peaks = [each for name, each in measured.items() if name.startswith("train/peak_memory_bytes/")]
-    return {where: max(each.get(where, 0) for each in peaks) for where in ("host", "accelerator") if peaks}
-
-
-def measurements(folder: Path) -> dict[str, Any]:
-    """Return the measurements of a run by its folder."""
-    path = folder / "measurements.json"
-    return json.loads(path.read_bytes()) if path.exists() else {}
-
-
-def trained_in(facts: Facts) -> Path | None:
-    """Return the folder of the run that trained the model; None if it was deleted."""
-    model = facts.one("model")
-    return facts.run.folder if model is None else facts.maker(model)
-
-
-def ledger(facts: Facts) -> str:
-    """Return the result of checking the ledger of each training against the input order, as text."""
-    proofs = {name: _ledger_of(facts, model) for name, model in seeds.trained(facts).items()}
-    if len(proofs) > 1 and len(set(proofs.values())) == 1:
-        return f"of each seed, {next(iter(proofs.values()))}"
-    return "; ".join(f"{name}, {text}" if len(proofs) > 1 else text for name, text in proofs.items())
-
-
-def _ledger_of(facts: Facts, model: Model) -> str:
-    snapshot = facts.one("snapshot")
-    if snapshot is None or model.trained_by is None:
-        return ""
-    if model.manifest["counts"]["steps"] * model.trained_by["train"]["batch_size"] > PROVABLE:
-        return f"not checked here, as the training was long: run `millrace show {facts.run.run_id}`"
-    from tasks.training.ledger import prove
-
-    return str(prove(model.path, snapshot.path)["text"])
-
-
-def lineage(facts: Facts) -> list[dict[str, Any]]:
+def lineage(facts: Facts) -> list[Leaf]:
     """Return the tree of artifacts from the source down, each below its deepest parent."""
     depth: dict[str, int] = {}
     under: dict[str | None, list[Artifact]] = {}
@@ -280,10 +322,10 @@ def lineage(facts: Facts) -> list[dict[str, Any]]:
     raw = sum(not path.startswith("package/") for path, _ in records.manifest["inputs"]["sources"])
     source = facts.config.source
     what = f"{raw:,} raw {source.listed} of {source.name}, each by key and SHA-256"
-    return [{"kind": "source", "name": f"{source.kind} {source.name}", "what": what, "under": roots}]
+    return [Leaf("source", f"{source.kind} {source.name}", what, roots)]
 
 
-def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifact]]) -> dict[str, Any]:
+def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifact]]) -> Leaf:
     children = [_leaf(facts, child, under) for child in under.get(artifact.digest, [])]
     manifest = artifact.manifest
     by = manifest["produced_by"]["run"]
@@ -291,18 +333,10 @@ def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifac
     if artifact.kind == "export":
         contents = [facts.named[d].name for d in manifest["parents"].values() if d in facts.named]
         what += " with " + ", ".join(name for name in contents if name not in ("model", "snapshot"))
-        release = facts.release
-        if release is not None:
-            version = {"kind": "release", "name": f"{release['name']} version {release['version']}"}
-            children.append({**version, "what": f"as {release['alias']}", "under": []})
-    return {
-        "kind": artifact.kind,
-        "name": artifact.name if artifact.name != artifact.kind else "",
-        "digest": artifact.digest,
-        "what": what,
-        "by": None if by == facts.run.run_id else by,
-        "under": children,
-    }
+        if (release := facts.release) is not None:
+            children.append(Leaf("release", f"{release.name} version {release.version}", f"as {release.alias}"))
+    name = artifact.name if artifact.name != artifact.kind else ""
+    return Leaf(artifact.kind, name, what, children, artifact.digest, "" if by == facts.run.run_id else by)
 
 
 def config(facts: Facts) -> list[tuple[str, str]]:
@@ -330,22 +364,22 @@ def as_preset(values: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def environment(facts: Facts) -> dict[str, Any]:
-    """Return host, layout, commit and packages of the last attempt, and its ids in MLflow and Prefect."""
-    attempt = facts.record["attempts"][-1]
+def environment(facts: Facts) -> dict[str, str]:
+    """Return host, layout and commit of the last attempt, and its ids in MLflow and Prefect."""
+    attempt = facts.attempts[-1]
     layouts = [
         facts.named[row.digest].manifest["produced_by"]["layout"] for row in facts.made if row.digest in facts.named
     ]
     rows = {
-        "host": attempt["host"],
+        "host": attempt.host,
         "threads": layouts[-1]["threads"] if layouts else facts.config.resources.threads or "",
         "strategy": layouts[-1]["strategy"] if layouts else "",
         "layouts": "; ".join(_spans(layouts)),
-        "git commit": attempt["git_commit"] or "",
+        "git commit": attempt.git_commit or "",
         "MLflow run": facts.record["mlflow_run_id"] or "",
-        "Prefect flow run": attempt["prefect_flow_run_id"] or "",
+        "Prefect flow run": attempt.prefect_flow_run_id or "",
     }
-    return {"rows": {key: value for key, value in rows.items() if value != ""}, "packages": attempt["packages"]}
+    return {key: str(value) for key, value in rows.items() if value != ""}
 
 
 def _spans(layouts: list[dict[str, Any]]) -> Iterator[str]:
@@ -355,16 +389,15 @@ def _spans(layouts: list[dict[str, Any]]) -> Iterator[str]:
         yield f"steps {steps['from']} to {steps['to']}: {under}"
 
 
-def cost(facts: Facts) -> list[dict[str, Any]]:
-    """Return the seconds of each result, also as a percentage of the longest."""
+def cost(facts: Facts) -> list[tuple[str, str, float, str]]:
+    """Return stage, name and seconds of each result, these also as a percentage of the longest."""
     longest = max((row.seconds for row in facts.results), default=0) or 1
     return [
-        {
-            "stage": row.stage,
-            "name": row.name if row.kind in ("model", "variant") and row.name != row.kind else "",
-            "cached": row.cached,
-            "seconds": seconds(row.seconds),
-            "percent": 100 * row.seconds / longest,
-        }
+        (
+            row.stage,
+            row.name if row.kind in ("model", "variant") and row.name != row.kind else "",
+            100 * row.seconds / longest,
+            seconds(row.seconds),
+        )
         for row in facts.results
     ]

@@ -1,21 +1,20 @@
-"""A run in a few lines: as Markdown, and at its end in the terminal."""
+"""A run in lines: at its end and by `millrace show` in the terminal, and as Markdown."""
 
 from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from tasks.evaluation import gates
 from tasks.runs.runs import Run
 from tasks.training.board import written_in
-from tasks.view import seeds, variants
-from tasks.view.evaluation import beside_simple_model
+from tasks.training.seeds import Choice
+from tasks.view import in_words, report, seconds, trainings, variants, when
 from tasks.view.facts import Facts
-from tasks.view.numbers import seconds
-from tasks.view.words import raw_input
+from tasks.view.report import ReportContent, Sample
+from tasks.view.words import describe_search, describe_trial, raw_input
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
 
@@ -33,10 +32,9 @@ def describe_run(facts: Facts) -> str:
 def describe_version(facts: Facts, version: str, verdict: str, export: str) -> str:
     """Return the verdict on a model version, its summary, and the results of the gates of its variants."""
     lines = [f"{verdict[0].upper()}{verdict[1:]}.", facts.summary]
-    results = [(name, gate) for name, verdicts in facts.judgement.get("verdicts", {}).items() for gate in verdicts]
-    if results:
-        rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in results)
-        lines.append("\n".join(rows))
+    judged = [(name, gate) for name, verdicts in facts.judgement.verdicts.items() for gate in verdicts]
+    if judged:
+        lines.append("\n".join(f"- {name}, {each.gate} {WORD[each.verdict]}: {each.text}" for name, each in judged))
     lines.append(f"`millrace predict {facts.record['name']}@{version} {raw_input(facts.config)}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))
     return "\n\n".join(lines) + "\n"
@@ -46,8 +44,8 @@ def _paragraphs(facts: Facts) -> Iterator[str]:
     word, _ = facts.verdict
     yield " · ".join([f"**{word}**", *links(facts)])
     yield facts.summary
-    if error := facts.record["error"]:
-        yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
+    if (problem := facts.problem) is not None:
+        yield f"**error** · `{problem.field}`: {problem}"
     if facts.results:
         yield "\n".join(_table(facts))
     if written_in(facts.run.folder) is not None:
@@ -60,16 +58,15 @@ def _table(facts: Facts) -> Iterator[str]:
     yield "| stage | result | store |"
     yield "| --- | --- | --- |"
     for row in facts.results:
-        kind = "export" if row.kind == "release" else row.kind
-        where = ", from the store" if row.cached and row.kind != "release" else ""
-        yield f"| {row.stage} | {row.what.replace('|', '/')}{where} | `{kind}/{row.digest[:12]}` |"
+        where = f", {row.how}" if row.cached and row.kind != "release" else ""
+        yield f"| {row.stage} | {row.what.replace('|', '/')}{where} | `{row.artifact}` |"
 
 
 def links(facts: Facts) -> Iterator[str]:
     """Yield links to the page and to the run in Prefect and MLflow, or their ids where no server is known."""
     yield PAGE
     yield f"run `{facts.run.run_id}`"
-    if flow_run := facts.record["attempts"][-1]["prefect_flow_run_id"]:
+    if flow_run := facts.attempts[-1].prefect_flow_run_id:
         base = prefect_ui()
         yield f"[Prefect flow run]({base}/runs/flow-run/{flow_run})" if base else f"Prefect flow run `{flow_run}`"
     if mlflow_run := facts.record["mlflow_run_id"]:
@@ -98,60 +95,104 @@ def metrics_of(run: Run) -> dict[str, float]:
 def in_a_line(run: Run) -> str:
     """Return the result of a finished run in a line; it begins with `nothing new` if all came from the store."""
     facts = Facts(run)
-    last = facts.score or facts.results[-1].what if facts.release is None else facts.release["verdict"]
+    last = facts.score or facts.results[-1].what if facts.release is None else facts.release.verdict
     return f"nothing new: {last}" if all(row.cached for row in facts.results) else last
 
 
+def labelled(label: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines of the terminal with a label before the first one."""
+    for number, line in enumerate(lines):
+        yield f"  {'' if number else label:<9} {line}".rstrip()
+
+
 def lines(run: Run, took: float, width: int = 200) -> Iterator[str]:
-    """Yield the lines of the summary, at most `width` columns wide except for paths; the command `took` seconds."""
+    """Yield lines about a finished run, at most `width` columns wide except for paths; the command `took` seconds."""
     facts = Facts(run)
     worked = seconds(sum(row.seconds for row in facts.results))
     cached = sum(row.cached for row in facts.results)
     yield ""
     stored = f", {cached} of {len(facts.results)} results from the store" if cached else ""
-    status = facts.record["status"].replace("_", " ")
+    status = in_words(facts.record["status"])
     yield f"{facts.record['flow']} {status}: {seconds(took)} in all, {worked} in the stages{stored}"
     yield ""
     if facts.score:
-        yield f"  quality   {facts.score}"
-    if facts.report and (simple := facts.report["splits"]["test"].get("learned_baseline")):
-        yield f"  baseline  {beside_simple_model(simple, facts.report['primary']['higher_is_better'])}"
-    for number, line in enumerate(seeds.summary(facts.choice) if facts.choice else []):
-        yield f"  {'' if number else 'seeds':<9} {line}"
+        yield from labelled("quality", [facts.score])
+    if facts.report and facts.report.beside_simple_model:
+        yield from labelled("baseline", [facts.report.beside_simple_model])
+    if facts.choice:
+        yield from labelled("seeds", trainings.summary(facts.choice))
     if facts.sample:
-        yield from _sample(facts.sample, width)
-    if facts.variants:
-        yield from _variants(facts)
+        yield from labelled("sample", _sample(facts.sample, width))
+    yield from _variants(facts)
     if facts.release:
-        first, *rest = textwrap.wrap(facts.release["verdict"], max(width - 12, 40))
-        yield f"  release   {first}"
-        yield from (f"            {line}" for line in rest)
-    yield f"  page      {_short(run.folder / 'page.html')}"
+        yield from labelled("release", textwrap.wrap(facts.release.verdict, max(width - 12, 40)))
+    yield from labelled("page", [str(_short(run.folder / "page.html"))])
     if export := facts.one("export"):
-        yield f"  export    {_short(export.path)}"
-    yield f"  next      {_next(facts)}"
+        yield from labelled("export", [str(_short(export.path))])
+    yield from labelled("next", [_next(facts)])
 
 
-def _sample(sample: dict[str, Any], width: int) -> Iterator[str]:
+def run_lines(facts: Facts, ledgers: Mapping[str, str]) -> Iterator[str]:
+    """Yield all lines about a run; `ledgers` has the result of checking each of its trainings, by name."""
+    record = facts.record
+    yield f"{facts.run.run_id}: {record['flow']}, {record['status']}, exit code {record['exit_code']}"
+    for each in facts.attempts:
+        ended = f"to {when(each.ended)}, {each.status}" if each.ended else "and has not ended"
+        yield f"  attempt {each.attempt} from {when(each.started)} {ended}"
+    for row in facts.results:
+        if row.kind != "study":
+            yield from labelled(row.stage, [f"{row.artifact}  {row.name}  {row.how} in {seconds(row.seconds)}"])
+    if (table := facts.trials) is not None:
+        yield from labelled("tune", [describe_search(table)])
+        yield from labelled("trials", (f"{each.number}: {describe_trial(each, table)}" for each in table.trials))
+        if table.importances:
+            shares = ", ".join(f"{key} {share:.0%}" for key, share in table.shares)
+            yield from labelled("variance", [f"of {table.metric} by key: {shares}"])
+    if (problem := facts.problem) is not None:
+        yield from labelled("error", [f"{problem.field}; {problem}"])
+    yield from labelled("mlflow", [str(record["mlflow_run_id"])])
+    if facts.choice is not None:
+        yield from seed_lines(facts.choice)
+    if facts.report is not None:
+        yield from report_lines(facts.report)
+    yield from _variants(facts, with_gates=True)
+    for name, text in ledgers.items():
+        yield from labelled("ledger", [f"{name}: {text}" if len(ledgers) > 1 else text])
+
+
+def seed_lines(choice: Choice) -> Iterator[str]:
+    """Yield lines about several seeds."""
+    yield from labelled("seeds", trainings.lines(choice))
+
+
+def report_lines(content: ReportContent) -> Iterator[str]:
+    """Yield what a report says besides its metrics."""
+    for word, text in report.lines(content):
+        yield from labelled(word, [text])
+
+
+def _sample(sample: Sample, width: int) -> Iterator[str]:
     """Yield the first lines of the text that a language model generated."""
-    text = str(sample["prompt"] + sample["text"]).expandtabs(4).splitlines()
-    for number, line in enumerate(text[:SAMPLE_LINES]):
-        yield f"  {'' if number else 'sample':<9} │ {line[: max(width - 14, 20)]}".rstrip()
+    text = (sample.prompt + sample.text).expandtabs(4).splitlines()
+    yield from (f"│ {line[: max(width - 14, 20)]}" for line in text[:SAMPLE_LINES])
     if len(text) > SAMPLE_LINES:
-        yield f"{'':<12}│ …"
+        yield "│ …"
 
 
-def _variants(facts: Facts) -> Iterator[str]:
-    for number, line in enumerate(variants.lines(facts.variants, facts.judgement, facts.metric)):
-        yield f"  {'' if number else 'variants':<9} {line}"
-    if (chosen := facts.judgement.get("chosen")) is not None:
-        yield f"  chosen    {chosen}, by compress.want"
+def _variants(facts: Facts, *, with_gates: bool = False) -> Iterator[str]:
+    yield from labelled("variants", variants.lines(facts))
+    if with_gates:
+        judged = facts.judgement.verdicts.items()
+        rows = (f"{name}: {each.gate} {each.verdict}: {each.text}" for name, verdicts in judged for each in verdicts)
+        yield from labelled("gates", rows)
+    if facts.judgement.chosen is not None:
+        yield from labelled("chosen", [f"{facts.judgement.chosen}, by compress.want"])
 
 
 def _next(facts: Facts) -> str:
     """Return the next command."""
     preset = _short(facts.run.folder / "config.yaml")
-    if facts.release and (run := facts.release.get("awaits")):
+    if facts.release and (run := facts.release.awaits):
         return f"millrace approve {run} --reason TEXT    (or reject)"
     if export := facts.one("export"):
         return f"millrace predict {export.digest[:12]} {raw_input(facts.config)}"

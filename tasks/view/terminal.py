@@ -19,7 +19,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from tasks.view.numbers import seconds
+from tasks.view import seconds
 
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
@@ -130,7 +130,7 @@ class Stage:
 
     def progress(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
         """Update the progress; on a narrow terminal the last figures are left out."""
-        parts = [f"{unit} {done:,}/{total:,}", *figures_in_words(figures)]
+        parts = progress_in_words(done, total, unit, figures)
         if self.bar is None or self._task is None:
             self._figures = " · ".join(parts)
             return
@@ -157,6 +157,11 @@ class Stage:
         line.add_column()
         line.add_row(mark, self.stage, Text(seconds(took), "dim"), "", Text(text))
         terminal.print(line, soft_wrap=False)
+
+
+def progress_in_words(done: int, total: int, unit: str, figures: dict[str, Any]) -> list[str]:
+    """Format what is done of a total, and figures."""
+    return [f"{unit} {done:,}/{total:,}", *figures_in_words(figures)]
 
 
 def figures_in_words(figures: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from tasks.config.compose import Config
 from tasks.config.task import CONSTANT, TASKS
 from tasks.search.table import COMPLETE, STATES, Table, Trial
 from tasks.training.seeds import choice_of
-from tasks.view.numbers import kilobytes, seconds
+from tasks.view import kilobytes, seconds
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tasks.compression.judgement import Judgement
 from tasks.evaluation.metrics import Share
 from tasks.evaluation.paired import Contributions
 from tasks.search.table import COMPLETE, Trial
+from tasks.view.report import Split, read
 
 SHARE = Share(lambda values: values)
 
@@ -22,8 +24,11 @@ def trial(number: int, value: float | None, **more: Any) -> Trial:
 
 
 def facts(**more: Any) -> Any:
-    """The facts of a run that has neither a report nor any artifact."""
-    return SimpleNamespace(**{"report": None, "one": lambda kind: None, **more})
+    """The facts of a run that has neither a report, of which the content of its file is given, nor any artifact."""
+    content = None if more.get("report") is None else read(more["report"])
+    test = Split() if content is None else content.test
+    given = {"judgement": Judgement(), "one": lambda kind: None, **more, "report": content, "test": test}
+    return SimpleNamespace(**given)
 
 
 def contributions(identities: Any = None, **values: Any) -> Contributions:
