@@ -26,10 +26,10 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes import fork_server, local_process, member, messages
+from tasks.processes import fork_server, member, messages
 from tasks.processes import gang as gangs
 from tasks.processes.child import Child, _sendable
-from tasks.processes.config import ClusterConfig
+from tasks.processes.config import ClusterConfig, slurm
 from tasks.processes.gang import MOST_REPLACED, Gang
 from tasks.processes.local_process import Process
 from tasks.processes.messages import Channel, request_from_json
@@ -1026,13 +1026,12 @@ def test_a_chief_that_says_nothing_for_long_is_lost_and_one_that_says_anything_i
 
 def test_slurms_tasks_are_one_for_each_host() -> None:
     variables = {"SLURM_JOB_NODELIST": "gpu[08-10]", "SLURM_PROCID": "2", "SLURM_NTASKS": "3"}
-    config: Any = SimpleNamespace(cluster=None)
-    assert local_process.slurm(variables, config) == (["gpu08", "gpu09", "gpu10"], 2, "Slurm")
+    assert slurm(variables, None, 1) == (["gpu08", "gpu09", "gpu10"], 2, "Slurm")
     for tasks in ("2", "6"):
         with pytest.raises(Exception, match="a host has one process"):
-            local_process.slurm({**variables, "SLURM_NTASKS": tasks}, config)
+            slurm({**variables, "SLURM_NTASKS": tasks}, None, 1)
     of_step = {**variables, "SLURM_STEP_NODELIST": "gpu08", "SLURM_NTASKS": "1"}
-    assert local_process.slurm(of_step, config) is None, "one task is a training on one host"
+    assert slurm(of_step, None, 1) is None, "one task is a training on one host"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

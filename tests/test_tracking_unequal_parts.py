@@ -20,9 +20,8 @@ from tasks.artifacts import Model, Records, Snapshot
 from tasks.config.compose import load
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import gang as gang_module
-from tasks.processes import local_process
 from tasks.processes.child import Child
-from tasks.processes.config import CHIEF, SIDECAR, WORKER
+from tasks.processes.config import CHIEF, SIDECAR, WORKER, expanded, slurm, tf_config
 from tasks.processes.gang import Gang
 from tasks.processes.threads import processor
 from tasks.processes.workbench import Limits, Request, Work
@@ -391,7 +390,7 @@ def test_other_hosts_are_waited_for_where_several_work_together_and_not_for_one(
 def test_each_job_of_tensorflows_variable_has_a_rank(job: str) -> None:
     jobs = {"ps": ["p:1"], "worker": ["w:1", "w:2"], "master": ["m:1"], "chief": ["c:1"], "evaluator": ["e:1"]}
     text = json.dumps({"cluster": jobs, "task": {"type": job, "index": len(jobs[job]) - 1}})
-    found = local_process.tf_config({"TF_CONFIG": text}, TrainConfig.model_validate({"steps": 1}))
+    found = tf_config({"TF_CONFIG": text}, None, 1)
     assert found is not None
     hosts, rank, _ = found
     assert hosts == ["c:1", "m:1", "w:1", "w:2", "p:1"] and hosts[rank] == jobs[job][-1]
@@ -400,17 +399,9 @@ def test_each_job_of_tensorflows_variable_has_a_rank(job: str) -> None:
 def test_the_nodes_of_a_step_come_before_those_of_the_job() -> None:
     variables = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "a[1-4]"}
     config = TrainConfig.model_validate({"steps": 1})
-    found = local_process.slurm({**variables, "SLURM_STEP_NODELIST": "a[03-04]"}, config)
+    found = slurm({**variables, "SLURM_STEP_NODELIST": "a[03-04]"}, config.cluster, config.strategy.processes)
     assert found == (["a03", "a04"], 1, "Slurm")
-    assert local_process.expanded("gpu[08-11,2]x,login,n[1]") == [
-        "gpu08x",
-        "gpu09x",
-        "gpu10x",
-        "gpu11x",
-        "gpu2x",
-        "login",
-        "n1",
-    ]
+    assert expanded("gpu[08-11,2]x,login,n[1]") == ["gpu08x", "gpu09x", "gpu10x", "gpu11x", "gpu2x", "login", "n1"]
 
 
 # Stages.
