@@ -133,6 +133,7 @@ JUDGING = (
     "evaluation",
     "view/facts.py",
     "view/examples.py",
+    "view/rows.py",
     "view/report.py",
 )
 """Where numbers decide what is guessed, read, found to be similar or suspicious, and judged."""

@@ -16,8 +16,8 @@ from tasks.compression.judgement import Judgement
 from tasks.search.table import FAILED, PRUNED, Table
 from tasks.tracking import prefect_page
 from tasks.training.seeds import OVER_SEEDS, Choice
-from tasks.view import examples, terminal, trainings
 from tasks.view import report as reports
+from tasks.view import rows, terminal, trainings
 from tasks.view.variants import Latency, lines
 from tasks.view.variants import row as variant_row
 from tasks.view.words import describe_search, describe_trial, describe_variant
@@ -128,15 +128,15 @@ def test_a_report_is_said_in_lines_of_what_it_has() -> None:
     ],
 )
 def test_a_value_of_an_example_is_said_in_a_line(value: Any, said: list[str]) -> None:
-    assert list(examples._value("x", value, False)) == said
+    assert list(rows._value("x", value, False)) == said
 
 
 def test_an_image_is_drawn_as_two_rows_of_pixels_in_each_line() -> None:
     pixels = np.array([[[0], [255]], [[7], [8]]], np.uint8)
-    _, line = examples._value("x", pixels, True)
+    _, line = rows._value("x", pixels, True)
     cells = ("0;0;0;48;2;7;7;7", "255;255;255;48;2;8;8;8")
     assert line == "    " + "".join(f"\x1b[38;2;{each}m▀" for each in cells) + "\x1b[0m"
-    assert len(list(examples._value("x", np.zeros((64, 64, 3), np.uint8), True))) == 1 + 16, "32 pixels wide"
+    assert len(list(rows._value("x", np.zeros((64, 64, 3), np.uint8), True))) == 1 + 16, "32 pixels wide"
 
 
 def test_models_of_seeds_are_rows_with_the_metrics_that_decide_first() -> None:

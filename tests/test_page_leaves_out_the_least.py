@@ -13,7 +13,7 @@ import pytest
 
 from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import COMPLETE, PRUNED, Table, Trial
-from tasks.view import charts, comparison, examples, report, summary, trainings
+from tasks.view import charts, comparison, examples, report, rows, summary, trainings
 from tasks.view import examples as samples
 from tasks.view import sections as data
 from tasks.view.report import Sample
@@ -128,16 +128,16 @@ def test_a_text_is_cut_where_it_is_longer_than_a_cell(length: int) -> None:
     assert samples.shortened(f"  {text}\n") == text[:most] + "…" * (length > most)
 
 
-@pytest.mark.parametrize("length", [1, examples.CHARACTERS, examples.CHARACTERS + 1])
+@pytest.mark.parametrize("length", [1, rows.CHARACTERS, rows.CHARACTERS + 1])
 def test_a_text_of_a_row_is_cut_where_it_is_longer_than_a_line(length: int) -> None:
-    cut = "a" * min(length, examples.CHARACTERS) + "…" * (length > examples.CHARACTERS)
-    assert list(examples._value("note", "a" * length, colours=False)) == [f"  note: {cut}"]
+    cut = "a" * min(length, rows.CHARACTERS) + "…" * (length > rows.CHARACTERS)
+    assert list(rows._value("note", "a" * length, colours=False)) == [f"  note: {cut}"]
 
 
 @pytest.mark.parametrize("count", [1, examples.VALUES, examples.VALUES + 1])
 def test_of_many_numbers_of_a_row_the_first_are_shown(count: int) -> None:
     shown = ", ".join(map(str, range(min(count, examples.VALUES)))) + ", …" * (count > examples.VALUES)
-    assert list(examples._value("x", np.arange(count, dtype=np.float32), colours=False)) == [f"  x: {shown}"]
+    assert list(rows._value("x", np.arange(count, dtype=np.float32), colours=False)) == [f"  x: {shown}"]
 
 
 @pytest.mark.parametrize("count", [1, comparison.MOST, comparison.MOST + 1, comparison.MOST + 30])

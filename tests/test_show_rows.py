@@ -16,7 +16,7 @@ from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.snapshots.transforms.texts import Tokens
 from tasks.sources.kinds.tables import CsvSource
-from tasks.view.examples import examples
+from tasks.view.rows import examples
 from tests.support.digits import Digits
 
 ROWS = "\n".join(

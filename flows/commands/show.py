@@ -98,7 +98,7 @@ def _run(reply: Reply, run: Run) -> Iterator[str]:
 
 
 def _examples(reply: Reply, home: Home, what: str, split: str, rows: int) -> Iterator[str]:
-    from tasks.view.examples import examples
+    from tasks.view.rows import examples
 
     artifact = Store(home.store).resolve(what)
     lines = list(examples(artifact, split, rows, colours=sys.stdout.isatty()))

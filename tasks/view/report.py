@@ -16,7 +16,6 @@ from tasks.view import in_words
 T = TypeVar("T")
 
 SPLIT = "test"
-
 CLASSES = 40
 """Classes or slices that a table shows, at most: those with the most examples."""
 
@@ -195,7 +194,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class SimpleModel(Bounded):
+class BesideSimpleModel(Bounded):
     """The learned baseline, and the difference of the model from it."""
 
     name: str = ""
@@ -258,7 +257,7 @@ class Split:
     seen: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Bounded] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
-    learned_baseline: SimpleModel | None = None
+    learned_baseline: BesideSimpleModel | None = None
     slices: tuple[Part, ...] = ()
     worst_slices: WorstSlices | None = None
     groups: Groups | None = None

@@ -1,4 +1,4 @@
-"""The sections of a run's page that no other view has: quality, data, lineage, config, environment and cost."""
+"""The sections of a run's page that no other view has: quality, data, lineage, config and environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Artifact
 from tasks.config.task import CONSTANT, TASKS
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.view import charts, in_words, kilobytes, seconds
+from tasks.view import charts, in_words, kilobytes
 from tasks.view.facts import Facts
 from tasks.view.report import Split
 from tasks.view.words import span
@@ -387,17 +387,3 @@ def _spans(layouts: list[dict[str, Any]]) -> Iterator[str]:
     for steps in (steps for layout in layouts for steps in layout.get("spans", [])):
         under = ", ".join(f"{name} {value}" for name, value in steps.items() if name not in ("from", "to"))
         yield f"steps {steps['from']} to {steps['to']}: {under}"
-
-
-def cost(facts: Facts) -> list[tuple[str, str, float, str]]:
-    """Return stage, name and seconds of each result, these also as a percentage of the longest."""
-    longest = max((row.seconds for row in facts.results), default=0) or 1
-    return [
-        (
-            row.stage,
-            row.name if row.kind in ("model", "variant") and row.name != row.kind else "",
-            100 * row.seconds / longest,
-            seconds(row.seconds),
-        )
-        for row in facts.results
-    ]
