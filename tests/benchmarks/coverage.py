@@ -1,6 +1,6 @@
 """How often 95 % intervals hold the truth, and how often a difference is more than noise: by chance, and rightly.
 
-    python -m tests.benchmarks.coverage [--replicates 2000] [--tasks ranking regression]
+    python -m tests.benchmarks.coverage [--replicates 4000] [--tasks ranking regression]
 
 Data sets are drawn by scene, all metrics of a task are computed of each, and compared with those of a million examples
 (`TRUTH`). Prints the tables of docs/metrics.md: coverage, and the share of two equal models, drawn independently on the
@@ -36,8 +36,7 @@ GROUP = 10
 """Examples of a group of the scene `clustered`, where models are good or bad at a group as a whole."""
 CLUSTERED = (200, 1000)
 TRUTH, AT_ONCE = 1_000_000, 50_000
-RESAMPLES = 1000
-"""The default of `evaluate.resamples`; all data sets have the same patterns, so that few of them bias all alike."""
+RESAMPLES = 200
 POWER_AT, POWER_SHARE = (50, 200), 4
 """The examples of which the power is printed, and the replicates for each one of the power."""
 
@@ -337,7 +336,7 @@ def _gate(name: str, count: int, at: Floats, better: Floats) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replicates", type=int, default=2000)
+    parser.add_argument("--replicates", type=int, default=4000)
     parser.add_argument("--tasks", nargs="+", choices=CASES, default=list(CASES))
     asked = parser.parse_args()
     covered, powers, outside = (
