@@ -238,8 +238,6 @@ WALKS: dict[str, list[str]] = {
         tasks/sources/__init__.py: Rows
         tasks/sources/delimited.py: ^Delimited.rows
         tasks/sources/table_files.py: ^Tables.read
-        tasks/sources/payloads.py: Payloads.filled
-        tasks/sources/table_files.py: ^Tables.read
         tasks/records/sorting.py: ^Sorter.sort > Sorter._sorted_out > Sorter._typed
         tasks/records/cells.py: typed
         tasks/records/column_types/numbers.py: Number.typed > Number.array
@@ -248,11 +246,11 @@ WALKS: dict[str, list[str]] = {
         tasks/records/merging.py: ~pa.ipc Spills._open > ^Spills > ^Merger > Merger._rows
         tasks/records/merging.py: ^Merger._ranges > ^Merger.write
         tasks/records/column_types/numbers.py: Number.entry
-        tasks/sources/encoding.py: floats_entry
+        tasks/sources/record_files.py: floats_entry
         tasks/records/merging.py: ^Merger.write
-        tasks/sources/encoding.py: examples
+        tasks/sources/record_files.py: examples
         tasks/records/merging.py: ^Merger.write
-        tasks/sources/encoding.py: framed
+        tasks/sources/record_files.py: framed
         tasks/records/merging.py: ^Merger.write
         tasks/records/reading.py: ~index RecordsReader._splits > _Split
         tasks/sources/record_files.py: RecordFile
@@ -262,7 +260,7 @@ WALKS: dict[str, list[str]] = {
         tasks/records/column_types/numbers.py: Number.array
         tasks/records/reading.py: ^RecordsReader.table > ^RecordsReader.tables
         tasks/snapshots/table.py: ^_batches > ^_write > _make
-        tasks/snapshots/transforms/columns.py: typed
+        tasks/records/reading.py: typed
         tasks/snapshots/table.py: ^_make
         tasks/reader/__init__.py: Reader.apply > ^Reader
         tasks/reader/standardise.py: load

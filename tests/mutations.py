@@ -3787,7 +3787,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/columns.py",
+        "tasks/records/reading.py",
         "        return int(np.isnan(values).reshape(len(values), -1).any(axis=1).sum())\n",
         "        return int(np.isnan(values).reshape(len(values), -1).all(axis=1).sum())\n",
         "test_convert_parts.py::test_a_row_that_lacks_any_value_of_a_column_counts_as_missing",

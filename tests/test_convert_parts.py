@@ -18,6 +18,7 @@ from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion, duplicates, merging
 from tasks.records import duplicates as parts_of_runs
+from tasks.records import reading as columns
 from tasks.records.assignment import Assignment
 from tasks.records.column_types import column_type, merge_by_key
 from tasks.records.config import RecordsConfig
@@ -26,11 +27,9 @@ from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
 from tasks.records.pixels import NotAnImage, sums
 from tasks.records.profile import profile
-from tasks.records.reading import RecordsReader, read_manifest
+from tasks.records.reading import RecordsReader, missing_of, read_manifest
 from tasks.records.rules import Rules
 from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Sorter, Spill, hash_of, hashed, write_spill
-from tasks.snapshots.transforms import columns
-from tasks.snapshots.transforms.columns import missing_of
 from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
 from tasks.sources.hashes import SPACE, digests

@@ -22,8 +22,7 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.models.features import Arrays, model_inputs
 from tasks.models.forward import Call, Examples
 from tasks.reader import Reader, Unusable
-from tasks.records.reading import RecordsReader
-from tasks.snapshots.transforms.columns import typed
+from tasks.records.reading import RecordsReader, typed
 
 SEED = 0
 

@@ -17,8 +17,7 @@ from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS
 from tasks.reader import Values
-from tasks.records.reading import RecordsReader
-from tasks.snapshots.transforms.columns import typed
+from tasks.records.reading import RecordsReader, typed
 from tasks.sources.features import Feature, of_role
 
 TRAIN = "train"

@@ -20,10 +20,9 @@ from tasks.models.features import TOKENS
 from tasks.reader import DESCRIPTION
 from tasks.reader.cast import CATEGORY_BYTES
 from tasks.reader.values import BLANKS, LARGEST, NUMBER, WHOLE
-from tasks.records.reading import RecordsReader
+from tasks.records.reading import RecordsReader, typed
 from tasks.snapshots.fitting import formula, graph
 from tasks.snapshots.text import LAYOUT, Codec
-from tasks.snapshots.transforms.columns import typed
 from tasks.snapshots.transforms.graphs import Graph, nearest_float32
 
 if TYPE_CHECKING:

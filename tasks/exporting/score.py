@@ -22,10 +22,9 @@ from tasks.exporting.preprocess import codec, read_transform
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
 from tasks.reader import Reader, Unusable
-from tasks.records.reading import RecordsReader
+from tasks.records.reading import RecordsReader, typed
 from tasks.snapshots import packing, tags
 from tasks.snapshots.text import scored, scored_bytes, text_columns
-from tasks.snapshots.transforms.columns import typed
 from tasks.sources.features import KEY, Feature, of_role
 
 if TYPE_CHECKING:

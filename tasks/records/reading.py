@@ -7,15 +7,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import Failed, Refused
+from tasks.reader.values import NO_TIME, Values
 from tasks.sources.features import KEY, Feature, of_role
 from tasks.sources.record_files import Parsed, RecordFile, decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 SHARD = re.compile(r"(?P<name>\w+)-(?P<split>\w+)\.tfrecord-(?P<number>\d{5})-of-(?P<total>\d{5})")
 
@@ -162,3 +167,29 @@ class _Split:
         if shard not in self._files:
             self._files[shard] = RecordFile(self._paths[shard], self._offsets[shard])
         return self._files[shard][index - int(self.ends[shard - 1] if shard else 0)]
+
+
+def typed(column: pa.Array | pa.ChunkedArray, feature: Feature) -> Values:
+    """Return the values of a column of `RecordsReader.tables`; a null is a missing value."""
+    import pyarrow as pa
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if feature.kind == "number":
+        if feature.shape:
+            return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), *feature.shape)
+        return array.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    if feature.kind in ("words", "tags"):
+        return array.to_pylist()
+    if feature.kind in ("time", "label"):
+        return array.fill_null(NO_TIME).to_numpy()
+    empty = b"" if feature.kind in ("image", "audio") else ""
+    return array.fill_null(empty).to_pylist()
+
+
+def missing_of(values: Values, feature: Feature) -> int:
+    """Return the number of rows with a missing value; of arrays of numbers those that lack any."""
+    if feature.kind == "number":
+        return int(np.isnan(values).reshape(len(values), -1).any(axis=1).sum())
+    if feature.kind == "time":
+        return int((values == NO_TIME).sum())
+    return sum(not value for value in values)

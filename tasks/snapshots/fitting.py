@@ -11,8 +11,8 @@ import numpy as np
 
 from tasks.config.kinds import any_of, import_kinds
 from tasks.errors import Refused
+from tasks.records.reading import typed
 from tasks.snapshots import transforms
-from tasks.snapshots.transforms.columns import typed
 from tasks.snapshots.transforms.graphs import Graph
 from tasks.snapshots.transforms.numbers import NumberTransform
 from tasks.snapshots.transforms.transform import Fitted, Transform, own_array

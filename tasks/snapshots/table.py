@@ -25,9 +25,9 @@ from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.vocabulary import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
+from tasks.records.reading import missing_of, typed
 from tasks.snapshots import LENGTHS, ArrayShard, lineage_of, parts_of, tags, text, write_array, write_hashes
 from tasks.snapshots.fitting import choose, fit
-from tasks.snapshots.transforms.columns import missing_of, typed
 from tasks.snapshots.transforms.files import own_code, reader_files
 from tasks.snapshots.transforms.layout import Layout, lay_out, target_names
 from tasks.snapshots.transforms.moments import Moments

@@ -98,7 +98,7 @@ class Tables(Source):
         for path, *where in partition.where:
             self._check_unchanged(path)
             for rows in self.rows(path, tuple(where), self.columns, self.config.key is None):
-                yield from self._payloads.filled(rows, self._content)
+                yield from self._payloads.filled(rows, self._content) if self._payloads.names else (rows,)
             self._check_unchanged(path)
 
     def _references(self) -> set[str]:
