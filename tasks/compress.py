@@ -13,8 +13,7 @@ from tasks.exporting import latency
 from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import work
 from tasks.runner import identities, starting_models
-from tasks.runner.judgements import judged, kept
-from tasks.runner.searches import search
+from tasks.runner.compressing import judged, kept, search
 from tasks.runner.stages import measure_stage, parent_of, run_stage, verb
 from tasks.training.config import TrainConfig
 

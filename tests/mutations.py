@@ -1195,7 +1195,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/runner/searches.py",
+        "tasks/runner/compressing.py",
         "        if type(unfit) is not Failed or of_the_machine(unfit) is not None:\n",
         "        if type(unfit) is not Failed:\n",
         "test_run_bookkeeping.py",
@@ -1502,7 +1502,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/search/judging.py",
+        "tasks/search/monitor.py",
         '        if self.config.select == "last" or self.score is None or loss < self.loss:\n',
         "        if self.score is None or loss < self.loss:\n",
         "test_tune_choices.py",
@@ -4279,10 +4279,10 @@ FIFTH = [
     Mutation(
         "tasks/sources/table_files.py",
         (
-            "                yield from self._payloads.filled(rows, self._content)"
+            "                yield from self._payloads.filled(rows, self._content) if self._payloads.names else (rows,)"
             "\n            self._check_unchanged(path)\n"
         ),
-        "                yield from self._payloads.filled(rows, self._content)\n",
+        "                yield from self._payloads.filled(rows, self._content) if self._payloads.names else (rows,)\n",
         "test_source_csv.py",
         (
             "A table that another program rewrites while it is being read gives records that are a mixture of"

@@ -20,7 +20,7 @@ from tasks.runner.tuning import SPENT, Search
 from tasks.runs import runs as of_runs
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
-from tasks.search.judging import TrialMonitor
+from tasks.search.monitor import TrialMonitor
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 from tasks.store.journal import JournalFile
 from tasks.tracking.shipping import Shipper

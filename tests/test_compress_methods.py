@@ -38,7 +38,7 @@ from tasks.exporting.config import ExportConfig
 from tasks.exporting.export import build as export
 from tasks.exporting.formats.litert import LiteRT
 from tasks.models.keras_file import load
-from tasks.runner.judgements import kept
+from tasks.runner.compressing import kept
 from tests.support.damage import without_largest_weights
 from tests.support.digits import Digits
 from tests.support.forms import of

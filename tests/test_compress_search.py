@@ -24,7 +24,7 @@ from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.formats.litert import LiteRT
 from tasks.feed import open_snapshot
-from tasks.runner import identities, searches
+from tasks.runner import compressing, identities
 from tests.support.digits import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
@@ -61,12 +61,14 @@ class Home:
             size, loss = made_up(methods)
             return SimpleNamespace(manifest={"statistics": {"bytes": size}}, loss=loss)
 
-        token = searches.current.set(attempt)  # type: ignore[arg-type]
+        token = compressing.current.set(attempt)  # type: ignore[arg-type]
         try:
             config = SearchConfig(trials=trials, seed=seed, **others)
-            return [each.name for each in searches.search(config, {"model": "m"}, SPACE, make, lambda each: each.loss)]  # type: ignore[attr-defined]
+            return [
+                each.name for each in compressing.search(config, {"model": "m"}, SPACE, make, lambda each: each.loss)
+            ]
         finally:
-            searches.current.reset(token)
+            compressing.current.reset(token)
 
     def trials(self, run: str) -> list[dict[str, Any]]:
         return json.loads((self.root / "runs" / run / "search.json").read_bytes())["trials"]

@@ -21,7 +21,7 @@ from tasks.exporting import EVIDENCE
 from tasks.exporting.latency import BATCHES, THREADS, Energy, measure
 from tasks.feed import open_snapshot
 from tasks.models import ModelConfig
-from tasks.runner.judgements import kept
+from tasks.runner.compressing import kept
 
 CONFIG = CompressConfig()
 INT8 = compressed(CONFIG.chains[0])

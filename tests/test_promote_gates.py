@@ -19,7 +19,7 @@ from tasks.evaluation.gates import FAIL, PASS, promotion, with_gates
 from tasks.evaluation.gating import PromoteGate
 from tasks.registry import comparison
 from tasks.registry.comparison import Compared
-from tasks.runner import judgements
+from tasks.runner import compressing
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, find_runs
 from tasks.view import results
@@ -118,9 +118,9 @@ def test_a_judgement_is_found_again_by_its_key_alone(tmp_path: Path, monkeypatch
     for number, (cached, key, expected) in enumerate(
         [(False, "a", 1), (True, "a", 1), (True, "b", 2), (True, "a", 1), (False, "a", 3), (True, "a", 3)]
     ):
-        token = judgements.current.set(attempt(number, cached))
-        judgement = judgements.judged("compress", {"gates": key}, work)
-        judgements.current.reset(token)
+        token = compressing.current.set(attempt(number, cached))
+        judgement = compressing.judged("compress", {"gates": key}, work)
+        compressing.current.reset(token)
         assert judgement["number"] == expected
         assert json.loads((tmp_path / "runs" / f"{number}" / "judgement.json").read_bytes()) == judgement
 
@@ -128,11 +128,11 @@ def test_a_judgement_is_found_again_by_its_key_alone(tmp_path: Path, monkeypatch
 def test_a_want_that_nothing_meets_ends_the_stage_with_what_each_misses(tmp_path: Path) -> None:
     variants = [Variant("0" * 64, tmp_path, name) for name in ("litert", "int8_dynamic")]
     met = {"want": {"bytes": 1000}, "chosen": "int8_dynamic", "missed": None}
-    assert [each.chosen for each in judgements.kept(variants, met)] == [False, True]
+    assert [each.chosen for each in compressing.kept(variants, met)] == [False, True]
     missed = {"want": {"bytes": 10, "latency": None}, "chosen": None, "missed": "litert: bytes 90 of at most 10"}
     with pytest.raises(Failed, match=r"compress.want: bytes 10; no variant meets it: litert: bytes 90 of at most 10"):
-        judgements.kept(variants, missed)
-    assert judgements.kept(variants, {}) == variants, "while planning"
+        compressing.kept(variants, missed)
+    assert compressing.kept(variants, {}) == variants, "while planning"
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tasks.config.compose import load
 from tasks.errors import Damaged, Failed, Lost, Refused, Stopped
 from tasks.processes.workbench import Work
 from tasks.runner.attempt import current
-from tasks.runner.searches import _tried
+from tasks.runner.compressing import _tried
 from tasks.runner.signals import MOST_PAUSE, Restarts
 from tasks.runner.stages import run_stage
 from tasks.runner.tuning import Search

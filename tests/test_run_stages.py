@@ -20,9 +20,9 @@ from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import Work
 from tasks.runner import identities
 from tasks.runner.attempt import Attempt, current, threads_of_trials
+from tasks.runner.compressing import judged, kept
 from tasks.runner.hosts import expectations
 from tasks.runner.identities import Code, Identity
-from tasks.runner.judgements import judged, kept
 from tasks.runner.modes import previewing
 from tasks.runner.stages import run_stage
 from tasks.runs.home import Home

@@ -35,7 +35,7 @@ from tasks.runner.trials import _trained
 from tasks.runner.tuning import Search
 from tasks.search import study as studies
 from tasks.search.config import TuneConfig
-from tasks.search.judging import TrialMonitor
+from tasks.search.monitor import TrialMonitor
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tasks.store.journal import JournalFile, read
 from tasks.tracking import prefect_page

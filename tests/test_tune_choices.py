@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.search.choosing import MedianPruner, TpeSampler
-from tasks.search.judging import TrialMonitor
+from tasks.search.monitor import TrialMonitor
 from tasks.search.table import COMPLETE, RUNNING, Trial, best_of
 from tasks.store.journal import JournalFile
 from tasks.training.config import TrainConfig

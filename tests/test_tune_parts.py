@@ -21,7 +21,7 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.workbench import Work
 from tasks.runner import starting_models
 from tasks.runner.attempt import Attempt, current
-from tasks.runner.searches import search
+from tasks.runner.compressing import search
 from tasks.runner.stages import _may_retry
 from tasks.runner.trials import TrialAttempt
 from tasks.search import storage
@@ -256,7 +256,7 @@ def test_the_longest_of_the_known_searches_counts_and_the_same_methods_are_made_
     from tasks.compression.search import Trial as Tried
 
     rows = [Tried(number, {"m": "x"}, "known", 10, 0.1).as_json() for number in range(2)]
-    monkeypatch.setattr("tasks.runner.searches._stored", lambda runs, digest: iter([rows[:1], rows, []]))
+    monkeypatch.setattr("tasks.runner.compressing._stored", lambda runs, digest: iter([rows[:1], rows, []]))
     monkeypatch.setattr("tasks.compression.search.ask", lambda trials, of, seed: {"m": str(len(trials))})
     (tmp_path / "now").mkdir()
     attempt: Any = SimpleNamespace(run=SimpleNamespace(folder=tmp_path / "now", home=SimpleNamespace(runs=tmp_path)))

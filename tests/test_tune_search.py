@@ -27,7 +27,7 @@ from tasks.runs.home import Home
 from tasks.runs.runs import open_trial, trials_of
 from tasks.runs.runs import opened as opened_run
 from tasks.search import study as studies
-from tasks.search.judging import TrialMonitor
+from tasks.search.monitor import TrialMonitor
 from tasks.search.space import FloatRange
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of

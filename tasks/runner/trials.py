@@ -20,8 +20,8 @@ from tasks.runner.showing import Quiet, Shown
 from tasks.runner.stages import body_of, parent_of
 from tasks.runs.collection import drop_staging
 from tasks.runs.runs import TrialRun
-from tasks.search import judging
-from tasks.search.judging import TrialMonitor
+from tasks.search import monitor
+from tasks.search.monitor import TrialMonitor
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, FAILED, PRUNED
 from tasks.store.staging import Staging
@@ -175,7 +175,7 @@ def _judge_to_the_end(
     if judge.step < steps and not judge.pruned:
         records = parent_of(examples, "records", Records)
         sections = (config.model, config.train, config.seed)
-        scores = attempt.work("train", work(judging.score, made, examples, *sections, records, config.evaluate), None)
+        scores = attempt.work("train", work(monitor.score, made, examples, *sections, records, config.evaluate), None)
         judge.add(steps, scores[judge.metric], scores["loss"])
 
 

@@ -28,7 +28,7 @@ from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.runs.runs import find_runs, open_trial, trials_of
 from tasks.search import study as studies
 from tasks.search import table
-from tasks.search.judging import TrialMonitor
+from tasks.search.monitor import TrialMonitor
 from tasks.search.study import Study
 from tasks.search.table import COMPLETE, RUNNING, Table, Trial
 from tasks.store.journal import JournalFile
