@@ -11,7 +11,6 @@ import numpy as np
 
 from tasks.config.kinds import any_of, import_kinds
 from tasks.errors import Refused
-from tasks.records.reading import typed
 from tasks.snapshots import transforms
 from tasks.snapshots.transforms.graphs import Graph
 from tasks.snapshots.transforms.numbers import NumberTransform
@@ -103,6 +102,8 @@ def fit(
         read: returns tables of the train split in order, from the names of the columns that are needed.
         folder: the `transform/` with the files of functions.
     """
+    from tasks.records.reading import typed  # PyArrow, which a flow needs only here
+
     fitters = {name: transform.fitter(name, features[name], folder) for name, transform in chosen.items()}
     reading = {name: each for name, each in fitters.items() if each.reads}
     row = 0
