@@ -246,11 +246,11 @@ WALKS: dict[str, list[str]] = {
         tasks/records/merging.py: ~pa.ipc Spills._open > ^Spills > ^Merger > Merger._rows
         tasks/records/merging.py: ^Merger._ranges > ^Merger.write
         tasks/records/column_types/numbers.py: Number.entry
-        tasks/sources/record_files.py: floats_entry
+        tasks/sources/encoding.py: floats_entry
         tasks/records/merging.py: ^Merger.write
-        tasks/sources/record_files.py: examples
+        tasks/sources/encoding.py: examples
         tasks/records/merging.py: ^Merger.write
-        tasks/sources/record_files.py: framed
+        tasks/sources/encoding.py: framed
         tasks/records/merging.py: ^Merger.write
         tasks/records/reading.py: ~index RecordsReader._splits > _Split
         tasks/sources/record_files.py: RecordFile

@@ -24,13 +24,13 @@ from tasks.errors import Failed, Refused
 from tasks.sources import Bad, Rows, class_folders, files, name_some, payloads, streams, table_files
 from tasks.sources.csv import Csv
 from tasks.sources.delimited import Dialect, blocks, first_record
+from tasks.sources.encoding import bytes_entry, examples, framed, integer_entry
 from tasks.sources.files import SETTLED_NS, Hashes, groups
 from tasks.sources.kinds.catalogues import TfdsSource
 from tasks.sources.kinds.columns import features_of
 from tasks.sources.kinds.folders import AudioFolderSource, ImageFolderSource, TextFilesSource
 from tasks.sources.kinds.tables import JsonlSource
 from tasks.sources.payloads import Payloads
-from tasks.sources.record_files import bytes_entry, examples, framed, integer_entry
 from tasks.sources.rows import Numbered, selected
 from tasks.sources.streams import (
     BOM,

@@ -20,10 +20,10 @@ from tasks.records.column_types.categories import Category
 from tasks.records.config import USUAL_NAMES, RecordsConfig
 from tasks.records.sorting import one_chunk
 from tasks.sources import Rows
+from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import SPACE, Hashes, bounds, digests, split_numbers
 from tasks.sources.kinds import SourceConfig
-from tasks.sources.record_files import Encoded, bytes_entry, join, values_of
 from tasks.sources.rows import hashes_of, hashes_of_rows
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})

@@ -25,9 +25,9 @@ from tasks.records.config import RecordsConfig
 from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
 from tasks.sources import Partition, Rows, Source
+from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import digests, places
-from tasks.sources.record_files import Encoded, join, values_of
 from tasks.sources.rows import hashes_of, hashes_of_rows
 from tasks.store.staging import TEMPORARY, Staging
 

@@ -22,8 +22,8 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from tasks.sources import Bad, Rows
+from tasks.sources.encoding import Encoded, binary_of, join, lengths_of, values_of
 from tasks.sources.hashes import Hashes, digests
-from tasks.sources.record_files import Encoded, binary_of, join, lengths_of, values_of
 
 DIGITS = 9
 """Digits of a row's number in a key, so that keys sort as rows do."""

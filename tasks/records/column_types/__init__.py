@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from tasks.config.kinds import import_kinds
+from tasks.sources.encoding import Encoded
 from tasks.sources.features import Feature
-from tasks.sources.record_files import Encoded
 
 State = dict[str, Any]
 """Mergeable statistics of a feature; JSON."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tasks.records.column_types import State, Typed
 from tasks.records.column_types.texts import Text
 from tasks.records.pixels import NotAnImage, PixelSums, sums
-from tasks.sources.record_files import values_of
+from tasks.sources.encoding import values_of
 
 NONE = PixelSums((0, 0, 0), [], [])
 BLOCK = 1 << 16

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tasks.reader.values import LARGEST, MISSING
 from tasks.records.column_types import ColumnType, State, Typed
+from tasks.sources.encoding import Encoded, binary_of, floats_entry, integer_entry
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
-from tasks.sources.record_files import Encoded, binary_of, floats_entry, integer_entry
 
 DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.records.column_types import ColumnType, State, Typed
-from tasks.sources import record_files
+from tasks.sources import encoding
+from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, values_of
 from tasks.sources.features import Feature
-from tasks.sources.record_files import Encoded, bytes_entry, bytes_list_entry, values_of
 
 TEXT, LISTS = pa.large_string(), pa.list_(pa.string())
 WORD = Feature("text", "string")
@@ -136,7 +136,7 @@ def _decoded(raw: Encoded) -> Typed:
 
 def _sizes(values: Encoded) -> State:
     """Return the number of values, and their smallest, largest and total number of bytes."""
-    lengths = record_files.lengths_of(values)
+    lengths = encoding.lengths_of(values)
     if not len(lengths):
         return {"count": 0, "bytes": {"sum": 0}}
     extent = {"min": int(lengths.min()), "max": int(lengths.max()), "sum": int(np.sum(lengths))}

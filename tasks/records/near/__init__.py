@@ -10,8 +10,8 @@ import pyarrow as pa
 from tasks.errors import Refused
 from tasks.records.config import NearDuplicates, NearHandling
 from tasks.records.near.measures import MEASURES, Measure
+from tasks.sources.encoding import binary_of
 from tasks.sources.features import Feature, of_role
-from tasks.sources.record_files import binary_of
 
 NEAR_VERSION = 3
 NEAR_LIBRARIES = ("rensa",)

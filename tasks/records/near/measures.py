@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.draws import splitmix64
+from tasks.sources.encoding import values_of
 from tasks.sources.hashes import Hashes
-from tasks.sources.record_files import values_of
 
 VALUES = 128
 """Values of a signature."""
