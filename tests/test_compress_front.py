@@ -110,7 +110,7 @@ def test_the_picture_shows_every_variant_the_front_and_what_is_rejected() -> Non
     given_points = [A, B, C, rejected]
     found = dominated_by(given_points)
     rows = {
-        name: judgement.Point(each.bytes, each.loss, each.latency, each.accepted, found[name])
+        name: judgement.FrontPlace(each.bytes, each.loss, each.latency, each.accepted, found[name])
         for each in given_points
         for name in (each.name,)
     }

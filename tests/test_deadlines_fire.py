@@ -252,7 +252,7 @@ def test_the_time_of_a_stage_is_its_own_or_that_of_all(tmp_path: Path) -> None:
     own = [f"resources.timeouts.{stage}" for stage in STAGES]
     limits: dict[str, Limits] = {}
 
-    class Crew:
+    class Launcher:
         @contextlib.contextmanager
         def gang(self, stage: str, *given: Any) -> Iterator[Any]:
             yield SimpleNamespace(call=lambda *given, **more: limits.update({stage: more["limits"]}))
@@ -261,7 +261,7 @@ def test_the_time_of_a_stage_is_its_own_or_that_of_all(tmp_path: Path) -> None:
         limits.clear()
         with opened(Home(tmp_path), "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
             made: Any = Attempt.__new__(Attempt)
-            made.run, made.config, made.launcher, made.rendezvous, made.threads = run, run.config, Crew(), None, 1
+            made.run, made.config, made.launcher, made.rendezvous, made.threads = run, run.config, Launcher(), None, 1
             made.signals = attempts.Signals()
             for stage in STAGES:
                 made.work(stage, Work(print), None)

@@ -122,11 +122,11 @@ def test_reminders_of_a_signal_do_not_move_the_end_of_the_grace(tmp_path: Path) 
 
 RUN = """
 from pathlib import Path
-from tasks.processes.gang import Crew
+from tasks.processes.gang import ProcessLauncher
 from tasks.processes.workbench import Limits, Work
 from {module} import {function}
 
-with Crew(Path({folder!r}), {threads}).gang("train") as gang:
+with ProcessLauncher(Path({folder!r}), {threads}).gang("train") as gang:
     print(gang.call(Work({function}), None, Path({folder!r}, "journal"), limits=Limits(), on_report=print))
 """
 

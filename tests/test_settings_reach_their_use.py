@@ -553,7 +553,7 @@ def test_a_training_does_each_thing_at_its_own_interval(
     _, of_plan, checkpoints, meter, actions, _ = trained.given
     every = {type(getattr(action, "action", action)).__name__: action.every for action in actions}
     assert of_plan is plan and plans.given == (config, 480, (3, 5, 7, fitting.SPAN))
-    assert (every["Log"], every["Samples"], every["Save"]) == (3, 5, 7)
+    assert (every["LogCurves"], every["Samples"], every["Save"]) == (3, 5, 7)
     assert ("Sidecar" in every, "Evaluate" in every) == (beside, not beside)
     assert every["Sidecar" if beside else "Evaluate"] == 5
     ranks = next(action for action in actions if isinstance(action, fitting.Ranks))

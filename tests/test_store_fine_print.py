@@ -17,6 +17,7 @@ from typing import Any
 
 import google_crc32c
 import pytest
+from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact, Model, Outcome, Records
 from tasks.compression import judgement
@@ -745,11 +746,13 @@ def test_a_rejected_variant_is_on_no_front_and_an_unjudged_one_is_said_to_be() -
 
     front = {"a": point(True, None), "b": point(True, "a"), "c": point(False, None)}
     made = {"front": front, "chosen": "a", "want": {"bytes": 9}, "standing": dict.fromkeys("abc", "accepted")}
-    assert [judgement.place(made, name) for name in "abcd"] == ["on the front, chosen", "dominated by a", "", ""]
+    rows = {name: {**row, "bytes": 1, "loss": 0.0, "latency": None} for name, row in front.items()}
+    read = TypeAdapter(judgement.Judgement).validate_python({**made, "front": rows})
+    assert [read.place(name) for name in "abcd"] == ["on the front, chosen", "dominated by a", "", ""]
     named = judgement.tags({**made, "verdicts": {}})
     assert named == {"millrace.front": "a", "millrace.chosen": "a"}
     assert judgement.tags({**made, "verdicts": {}, "want": None}) == {"millrace.front": "a"}
-    assert judgement.words(made, "d") == "not judged" and judgement.words({}, "d") == ""
+    assert read.words("d") == "not judged" and judgement.Judgement().words("d") == ""
     verdicts = [
         {"gate": "size", "verdict": "fail", "passed": False, "text": "too large"},
         {"gate": "quality", "verdict": "not enough data", "passed": False, "text": "few"},

@@ -29,7 +29,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontPlace:
     """A variant by what is to be small."""
 
     bytes: int
@@ -46,7 +46,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Lost:
+class QualityLoss:
     """What was lost against float, with its 95 % interval."""
 
     value: float
@@ -60,7 +60,7 @@ class SliceLoss:
 
     slice: str
     examples: int
-    loss: Lost
+    loss: QualityLoss
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Judgement:
 
     verdicts: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
     standing: Mapping[str, str] = field(default_factory=dict)
-    front: Mapping[str, Point] = field(default_factory=dict)
+    front: Mapping[str, FrontPlace] = field(default_factory=dict)
     slices: Mapping[str, tuple[SliceLoss, ...]] = field(default_factory=dict)
     chosen: str | None = None
 

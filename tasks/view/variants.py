@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact
 from tasks.compression.front import slowest_of
-from tasks.compression.judgement import Judgement, Lost, SliceLoss, Verdict
+from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss, Verdict
 from tasks.view import change, in_words, kilobytes
 from tasks.view.facts import Facts, measurements
 from tasks.view.words import size_of_float, span
@@ -143,7 +143,7 @@ def latency_of(facts: Facts) -> Latency:
     return Latency()
 
 
-def losses_by_slice(slices: Mapping[str, tuple[SliceLoss, ...]]) -> list[tuple[str, int, list[Lost | None]]]:
+def losses_by_slice(slices: Mapping[str, tuple[SliceLoss, ...]]) -> list[tuple[str, int, list[QualityLoss | None]]]:
     """Return the name of each slice, its examples, and what each compressed variant loses on it; None without it."""
     of = [{each.slice: each.loss for each in rows} for rows in slices.values()]
     examples = {each.slice: each.examples for rows in slices.values() for each in rows}

@@ -245,9 +245,12 @@ def far_apart(metric: Metric, before: Floats, after: Floats, units: Units | None
     """Return in which data sets [sets, count, K] a change may be more than noise, of all at once: where it is further
     from 0 than 1.5 standard errors, which holds for every one that a permutation test finds, but where a single unit
     decides."""
-    if not isinstance(metric, Means) or (
-        isinstance(metric, Score) and metric.needs is not None and before.shape[1] < 50
-    ):
+    if not isinstance(metric, Means):
+        pairs = zip(before, after, strict=True)
+        changes = np.array([metric.pseudo(other, units) - metric.pseudo(one, units) for one, other in pairs])
+        with np.errstate(invalid="ignore"):  # of a data set of one class
+            return np.abs(changes.mean(axis=1)) >= 1.5 * changes.std(axis=1, ddof=1) / changes.shape[1] ** 0.5
+    if isinstance(metric, Score) and metric.needs is not None and before.shape[1] < 50:
         return np.ones(len(before), bool)
     if units is not None:
         before, after = (each.reshape(len(each), -1, GROUP, each.shape[-1]).mean(axis=2) for each in (before, after))
