@@ -34,7 +34,7 @@ from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
-from tasks.view.report import Bounded, SimpleModel
+from tasks.view.report import BesideSimpleModel, Bounded
 
 COUNT = 300
 LABEL = Feature("label", "int64", role="label", classes=("no", "perhaps", "yes"))
@@ -406,7 +406,7 @@ def test_which_of_both_is_better_is_said_in_words(
     change: float, sure: bool, higher: bool, units: int, text: str
 ) -> None:
     difference = Bounded(change, change - 0.012, change + 0.02, units=units)
-    simple = SimpleModel(name="trees", difference=difference, more_than_noise=sure)
+    simple = BesideSimpleModel(name="trees", difference=difference, more_than_noise=sure)
     assert simple.beside(higher) == text
 
 
