@@ -166,6 +166,20 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/paired.py",
+        "(stats.rankdata(each[:, 0]) for each in (before, after))",
+        "(each[:, 0] for each in (before, after))",
+        "test_evaluate_estimates.py",
+        "Of two models with scores on other scales the area under the curve is compared with a mixture of both scales.",
+    ),
+    Mutation(
+        "tasks/evaluation/paired.py",
+        "np.random.default_rng(seed).integers(0, 2, (1 + draws, count), np.int8)",
+        "np.random.default_rng(0).integers(0, 2, (1 + draws, count), np.int8)",
+        "test_evaluate_estimates.py",
+        "All comparisons of as many units have the same patterns, and are too sure together, or too little.",
+    ),
+    Mutation(
+        "tasks/evaluation/paired.py",
         "0.5 if deciding >= MIN_EXAMPLES else 1.0",
         "0.5",
         "test_evaluate_estimates.py",

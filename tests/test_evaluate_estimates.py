@@ -16,8 +16,8 @@ from tasks.evaluation.estimates import Bounded, Counted, Estimate, Skewed
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.metrics import Means, Metric, Order, Score, Share, mean, ratio, root, shape, worth
 from tasks.evaluation.multiple_testing import at_most, loss
-from tasks.evaluation.paired import change, sign_flips
-from tasks.evaluation.tasks import classification
+from tasks.evaluation.paired import change, exchanged, sign_flips, signs_of
+from tasks.evaluation.tasks import classification, judge_of
 from tasks.evaluation.units import Floats, numbered
 
 Random = np.random.Generator
@@ -257,6 +257,28 @@ def test_groups_are_numbered_and_a_row_without_one_is_alone() -> None:
     units = numbered(["a", None, "a", None, 7.0, 7.0])
     assert units is not None and len(set(units.tolist())) == 4
     assert units[0] == units[2] and units[4] == units[5] and units[1] != units[3]
+
+
+def test_areas_are_permuted_by_rank_whatever_the_scale_of_a_models_scores() -> None:
+    random, truth = np.random.default_rng(3), np.arange(40) % 2
+    one, other = (np.stack([random.normal(truth, 1.5), truth], axis=1) for _ in range(2))
+    scaled = np.stack([1e3 * other[:, 0] - 7, truth], axis=1)
+    groups = np.arange(40) // 2
+    for metric in (judge_of("classification").metrics[name] for name in ("roc_auc", "average_precision")):
+        for units in (None, groups):
+            p_value = exchanged(metric, one, other, 400, units)
+            assert 0.01 < p_value < 1 and exchanged(metric, one, scaled, 400, units) == p_value
+            assert exchanged(metric, other, one, 400, units) == p_value, "in both directions"
+
+
+def test_patterns_of_signs_are_those_of_the_data() -> None:
+    """The same for the same sizes of changes, others for others: fixed ones make all comparisons err together."""
+    changes = np.random.default_rng(4).normal(0, 1, 30)
+    signs = signs_of(changes, 50)
+    assert (
+        (signs[0] == 1).all() and (signs_of(-changes, 50) == signs).all() and (signs_of(9 * changes, 50) == signs).all()
+    )
+    assert (signs_of(changes[::-1], 50)[1:] != signs[1:]).any()
 
 
 def test_a_permutation_test_needs_enough_units() -> None:

@@ -1,4 +1,8 @@
-"""Where processes run: the sections `train.cluster` and `resources`, and the roles of a training's processes."""
+"""Where processes run: the sections `train.cluster` and `resources`, and the roles of a training's processes.
+
+Hosts may be those of the environment: TF_CONFIG is TensorFlow's own variable (Kubeflow sets it); Slurm's are those of
+`srun`; Kubernetes' is that of an Indexed Job whose pods have a subdomain (a headless service).
+"""
 
 from __future__ import annotations
 
