@@ -1,4 +1,4 @@
-"""A command line that runs a flow: its flow, preset and flags, the run, and its summary."""
+"""A command line that runs a flow: its flow, preset and flags, the run, and its summary; and a flow's preview."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows import preflight
-from flows.champions import pinned
-from flows.flags import read_flags
+from flows.references import pinned
 from flows.reply import Reply
 from flows.session import choose_servers, has_form, import_prefect, prefect_server, start_server_early, user_error
 from tasks.errors import Refused
+from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home
+from tasks.store.store import Store
 
 if TYPE_CHECKING:
     from infra.embedded import EmbeddedServer
     from tasks.config.compose import Config
+
 
 FLOWS = ("pipeline", "dataset", "training", "release", "tuning")
 
@@ -116,3 +118,47 @@ def summarise(reply: Reply, run: Any) -> None:
     if not reply.as_json and record["status"] in ("completed", "rejected", "awaiting_approval"):
         for line in lines(run, reply.seconds, shutil.get_terminal_size((200, 24)).columns):
             typer.echo(line)
+
+
+def flow_of(config: Config) -> str:
+    """Return the flow that makes a release of a config from raw data."""
+    return "pipeline" if config.tune is None else "tuning"
+
+
+def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list[PlannedArtifact]]:
+    """Return the artifacts of each stage of a flow: runs it as a preview, which computes no stage."""
+    from tasks.runner.modes import previewing
+
+    flow = getattr(importlib.import_module(f"flows.{name}"), name)
+    with previewing(store, config) as preview:
+        flow.fn.__wrapped__(config)
+    return preview.planned
+
+
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Typer's settings for a command with dotted flags."""
+
+
+def read_flags(words: list[str]) -> list[tuple[str, str]]:
+    """Return key and value of each dotted flag."""
+    rest = list(words)
+    flags: list[tuple[str, str]] = []
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise Refused(
+                word,
+                "unexpected argument",
+                "FLOW and PRESET are followed by flags: --dotted.key VALUE",
+                "quote a value with spaces",
+            )
+        dotted, equals, value = word[2:].partition("=")
+        if not equals:
+            if not rest or (rest[0].startswith("--") and not rest[0][2:3].isdigit()):
+                raise Refused(word, "no value", "a flag has a value", f"use {word} VALUE")
+            value = rest.pop(0)
+        if dotted in dict(flags):
+            rule = "a flag may be used once"
+            raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "remove one")
+        flags.append((dotted, value))
+    return flags

@@ -286,7 +286,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "infra/guard.py",
+        "infra/prefect_service.py",
         (
             "            if host not in self.hosts or (origin is not None and urlsplit(origin).netloc not "
             "in self.hosts):\n"
@@ -1350,7 +1350,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/continuing.py",
+        "tasks/training/starting.py",
         '    for section in ("model", "seed", "train"):\n',
         '    for section in ("model", "train"):\n',
         "test_train_decides.py",
@@ -1397,7 +1397,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         "        count_atomically(step.optimizer)\n",
         "",
         "test_train_parameter_server.py",
@@ -1407,7 +1407,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         '        fed = arrays["row"][arrays["weight"] > 0]\n',
         '        fed = arrays["row"].ravel()\n',
         "test_train_parameter_server.py",
@@ -1417,7 +1417,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/shards.py",
+        "tasks/training/engines/shards.py",
         (
             "        self.constants = [variable.numpy() for variable in self.model.non_trainable_variables]\n"
             "\n"
@@ -1506,7 +1506,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/one_device.py",
+        "tasks/training/engines/tensorflow/strategies/__init__.py",
         "                step.optimizer.learning_rate.assign(rates[k])\n",
         "                step.optimizer.learning_rate.assign(rates[0])\n",
         "test_train_options.py test_train_optimizers.py",
@@ -1810,14 +1810,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         '"steps": max(steps)}',
         '"steps": min(steps)}',
         "test_train_seeds.py::test_the_average_is_taken_where_it_is_better",
         "An average of seeds says the steps of the shortest training.",
     ),
     Mutation(
-        "tasks/training/continuing.py",
+        "tasks/training/starting.py",
         '    if base.manifest["parents"]["snapshot"] != examples.digest:',
         "    if False:",
         "test_train_ends_and_continues.py::test_a_training_goes_on_with_the_snapshot_that_it_began_with",
@@ -1845,7 +1845,7 @@ FIRST = [
         "Classes that occur in the first batches of a piece alone are unknown, and their rows get no number.",
     ),
     Mutation(
-        "tasks/training/plan.py",
+        "tasks/training/loop.py",
         "if self.calls > 1:",
         "if self.calls > 0:",
         "test_train_feed.py::test_two_calls_have_one_step_as_the_first_compiles_and_the_second_is_measured",
@@ -1862,7 +1862,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/continuing.py",
+        "tasks/training/starting.py",
         "if own.get(name) is not None and own[name] != base_config.get(name):",
         "if own.get(name) is not None and base_config.get(name) is None:",
         "test_train_ends_and_continues.py::test_what_would_not_be_a_longer_training_is_refused_with_the_reason",
@@ -2337,7 +2337,7 @@ FIRST = [
         "Augmentations of a kind, and all of a list, draw the same numbers.",
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         "(sums[path] / len(trained)).astype",
         "(sums[path] / 2).astype",
         "test_train_seeds.py::test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first",
@@ -2365,7 +2365,7 @@ FIRST = [
         "A signal to one process of several leaves the others waiting for ever.",
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         '"worker": addresses[1:first_server]',
         '"worker": addresses[1 : first_server - 1]',
         "test_train_group.py",
@@ -2386,7 +2386,7 @@ FIRST = [
         "Groups of heads share other keys than the weights of known models mean.",
     ),
     Mutation(
-        "tasks/models/architectures/vit.py",
+        "tasks/models/architectures/encoder.py",
         "rows, columns = feature.shape[0] // side, feature.shape[1] // side",
         "columns, rows = feature.shape[0] // side, feature.shape[1] // side",
         "test_model_parts.py",
@@ -2400,7 +2400,7 @@ FIRST = [
         "Convolutions over time begin alike whatever the seed.",
     ),
     Mutation(
-        "tasks/models/architectures/dlrm.py",
+        "tasks/models/architectures/mlp.py",
         "np.triu(np.ones((count, count)), 1)",
         "np.triu(np.ones((count, count)), 0)",
         "test_model_parts.py",
@@ -2561,14 +2561,14 @@ FIRST = [
         "A run that has finished counts as unfinished, and is continued by the next one of its config.",
     ),
     Mutation(
-        "infra/schedules.py",
+        "infra/deployments.py",
         '        if before.get(name, is_on) != is_on == record["installed"].get(name, is_on):\n',
         "        if before.get(name, is_on) != is_on:\n",
         "test_platform_fine_print.py",
         "A schedule that prefect.yaml turns on stays off.",
     ),
     Mutation(
-        "infra/schedules.py",
+        "infra/deployments.py",
         '    before = record.get("before") or {',
         "    before = {",
         "test_platform_fine_print.py",
@@ -2766,7 +2766,7 @@ SECOND = [
         "A password that is an option of the database's URL is printed in the error message and stored with the run.",
     ),
     Mutation(
-        "tasks/models/architectures/vit.py",
+        "tasks/models/architectures/encoder.py",
         "        if height % self.patch or width % self.patch:\n",
         "        if height % self.patch:\n",
         "test_config_refusals.py test_config_values.py test_config_combinations.py test_model_kinds.py",
@@ -2893,7 +2893,7 @@ SECOND = [
         "Files of a damaged zip archive are read as good data.",
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         '    value = scores[f"validation/{metric}"]\n',
         '    value = scores[f"test/{metric}"]\n',
         "test_train_seeds.py",
@@ -3282,14 +3282,14 @@ THIRD = [
         ),
     ),
     Mutation(
-        "flows/commands/worker.py",
+        "flows/commands/run.py",
         "    if end.exit_code in (1, 2) and end.error is not None:\n",
         "    if end.exit_code == 1 and end.error is not None:\n",
         "test_train_hosts.py test_command_replies.py test_platform_kubernetes.py",
         "The workers of a run that was refused on the first host report success (exit code 0, completed).",
     ),
     Mutation(
-        "flows/champions.py",
+        "flows/references.py",
         'WITHOUT_TRAINING = ("dataset", "release")\n',
         'WITHOUT_TRAINING = ("dataset",)\n',
         "test_platform_fine_print.py test_run_refuses_early.py test_train_init.py",
@@ -3703,7 +3703,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/models/architectures/vit.py",
+        "tasks/models/architectures/encoder.py",
         "    row, column = np.divmod(np.arange(rows * columns), columns)\n",
         "    row, column = np.divmod(np.arange(rows * columns), rows)\n",
         "test_model_kinds.py test_model_parts.py",
@@ -3865,7 +3865,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         "                        tf.constant(self.position + k, tf.int64),\n",
         "                        tf.constant(k, tf.int64),\n",
         "test_train_parameter_server.py::test_a_step_drops_out_by_its_own_number_however_many_are_computed_in_a_call",
@@ -3988,14 +3988,14 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "infra/deployed.py",
+        "infra/deployments.py",
         'CODE = ("flows", "tasks")',
         'CODE = ("flows", "tasks.config")',
         "test_platform_fine_print.py",
         "After a new version the form of a deployment lacks the settings of a section that stands with its noun.",
     ),
     Mutation(
-        "infra/deployed.py",
+        "infra/deployments.py",
         '        yield from deployment.get("build", written.get("build")) or []\n',
         '        yield from deployment.get("build") or []\n',
         "test_platform_fine_print.py",
@@ -4567,7 +4567,7 @@ SIXTH = [
         "A database URL with a literal password is accepted, and stored in run records, pages and MLflow.",
     ),
     Mutation(
-        "tasks/models/heads.py",
+        "tasks/models/prunable.py",
         "elif width % (2 * heads):",
         "elif width % heads:",
         (

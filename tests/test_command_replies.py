@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import typer
 
+from flows.commands import run
 from flows.commands import stack as commands
-from flows.commands import worker
 from flows.reply import replying, usage_error
 from tasks.config.compose import load
 from tasks.errors import Failed, Refused, Stopped
@@ -130,7 +130,7 @@ def test_a_worker_ends_as_the_run_that_it_served(
     monkeypatch.setattr("tasks.runner.hosts.serve", lambda *_: SimpleNamespace(exit_code=code, error=told))
     place: Any = SimpleNamespace(rank=1, cluster=SimpleNamespace(chief="here"))
     with pytest.raises(typer.Exit) as ended, replying("worker", as_json=False) as reply:
-        worker.serve(reply, place, load(DIGITS), Home(tmp_path))
+        run.serve(reply, place, load(DIGITS), Home(tmp_path))
     assert (ended.value.exit_code, reply.status) == (expected, said)
 
 

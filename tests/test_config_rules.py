@@ -25,10 +25,9 @@ from tasks.evaluation.promotion import PromoteConfig
 from tasks.exporting.config import ExportConfig
 from tasks.feed.augmentations import ResizedCrop
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
-from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel, ViTModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import KerasFileModel
-from tasks.models.architectures.vit import ViTModel
 from tasks.processes.config import ClusterConfig
 from tasks.records.config import RecordsConfig
 from tasks.search.choosing import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner

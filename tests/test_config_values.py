@@ -28,8 +28,8 @@ from tasks.search.space import Choice, FloatRange, IntRange
 from tasks.sources.kinds.tables import CsvSource
 from tasks.training.config import TrainConfig
 from tasks.training.initial import ChampionInit, KerasHubInit, ModelInit
+from tasks.training.loop import peak_rate
 from tasks.training.optimizers import Muon, Sgd
-from tasks.training.plan import peak_rate
 from tasks.training.schedules import OneCycle, Piecewise, RateScaling, WarmupStableDecay
 from tasks.training.sections import CheckpointConfig, Rollback
 from tasks.training.strategies import Horovod, Mirrored, MultiWorker, ParameterServer, Pipeline, Tpu

@@ -38,7 +38,7 @@ from tasks.runs import runs
 from tasks.runs.collection import drop_staging, try_lock
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
-from tasks.search import storage
+from tasks.search import study as studies
 from tasks.store.store import Store
 from tasks.tracking import runs as tracked
 from tasks.tracking.shipping import Shipper
@@ -243,13 +243,13 @@ def test_a_study_in_postgresql_is_one_homes_at_a_time() -> None:
         entered = False
         stored: Any = SimpleNamespace(engine=engine)
         if free:
-            with storage.held(stored, "env:STUDY", name):
+            with studies.held(stored, "env:STUDY", name):
                 entered = True
             assert entered
         else:
             with (
                 pytest.raises(Failed, match="env:STUDY: the study taken is in use"),
-                storage.held(stored, "env:STUDY", name),
+                studies.held(stored, "env:STUDY", name),
             ):
                 pytest.fail("it is another home's")
         return engine.asked
@@ -274,11 +274,11 @@ def test_a_study_in_a_database_is_held_while_it_is_open(
         yield
         order.append("released")
 
-    monkeypatch.setattr(storage, "held", hold)
-    monkeypatch.setattr(storage, "_close", lambda opened: order.append("closed"))
+    monkeypatch.setattr(studies, "held", hold)
+    monkeypatch.setattr(studies, "_close", lambda opened: order.append("closed"))
     for opens in ("open_file", "open_database"):
-        monkeypatch.setattr(storage, opens, lambda *given: None)
-    with storage.opened(tmp_path / "s.db", reference, "study", "minimize"):
+        monkeypatch.setattr(studies, opens, lambda *given: None)
+    with studies.opened_storage(tmp_path / "s.db", reference, "study", "minimize"):
         order.append("used")
     assert order == (["held", "used", "released", "closed"] if reference else ["used", "closed"])
 

@@ -19,8 +19,8 @@ from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, LogCurves, Pro
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Compute
 from tasks.training.feeding import names_of
+from tasks.training.loop import Plan, make_plan
 from tasks.training.meter import Meter, Spikes, StepSums
-from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights
 from tasks.training.samples import PREDICTED, Samples, read
 from tasks.training.schedules import Cosine

@@ -20,8 +20,8 @@ from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.config import TrainConfig
 from tasks.training.ledger import prove
+from tasks.training.loop import Pace, make_plan
 from tasks.training.meter import StepSums
-from tasks.training.plan import Pace, make_plan
 from tasks.training.schedules import Constant
 from tasks.training.sections import CheckpointConfig, TensorBoard
 from tasks.training.sidecar import connected, packed, serve

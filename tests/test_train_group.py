@@ -123,7 +123,7 @@ def test_a_straggler_is_slower_by_more_than_half_and_by_more_than_five_milliseco
 
 
 def test_processes_of_a_training_by_servers_are_the_chief_the_workers_and_the_servers() -> None:
-    from tasks.training.engines.parameter_server.engine import jobs
+    from tasks.training.engines.parameter_server import jobs
 
     addresses = tuple(f"host:{number}" for number in range(6))
     made = jobs(ParameterServer(workers=3, servers=2), Cluster(4, addresses))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.flags import read_flags
+from flows.launching import read_flags
 from flows.reply import AsJson, replying
 from infra import orchestration
 from infra.stack import Stack

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows import preflight
-from flows.plans import flow_of, plan
+from flows.launching import flow_of, plan
 from flows.reply import AsJson, Reply, replying
 from infra import health
 from tasks.artifacts import Records, Snapshot

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from flows import preflight
-from flows.champions import pinned
-from flows.flags import read_flags
-from flows.plans import flow_of, plan
+from flows.launching import flow_of, plan, read_flags
+from flows.references import pinned
 from flows.reply import AsJson, replying
 from tasks.artifacts import KINDS
 from tasks.artifacts import STAGES as ALL

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from flows.reply import AsJson, Reply, replying
-from infra import automations, databases, logs, orchestration
+from infra import automations, databases, orchestration
 from infra.access import USER, loopback
-from infra.services import Layout, services
+from infra.services import Layout, rotate_logs, services
 from infra.stack import Stack, check_host, exclusive
 from tasks.environment.process import STOP_SIGNALS
 from tasks.errors import Refused, Stopped
@@ -72,7 +72,7 @@ def up(
         with stopped(home.root) if foreground else nullcontext(), exclusive(home.root):
             make_database(home, layout)
             stack = Stack(home.root)  # read again under the lock
-            logs.rotate(home.root / "logs")
+            rotate_logs(home.root / "logs")
             fresh = stack.up(layout, terminal.say)
             orchestration.install(layout, git_commit(), terminal.say)
             deployments = orchestration.verify(layout)
@@ -162,7 +162,7 @@ def stay(home: Path) -> None:
                 stack = Stack(home)  # another process may have changed it
                 if stack.layout is None or not stack.started:
                     return
-                logs.rotate(home / "logs")
+                rotate_logs(home / "logs")
                 for name in stack.up(stack.layout, terminal.say):
                     terminal.say(f"{name} had ended and was restarted", style="yellow")
 

@@ -190,7 +190,7 @@ class Sender(Protocol):
 
 
 class ComputeProcess(Protocol):
-    """A process of a gang: of this host (`local.Process`) or of another (`rendezvous.RemoteProcess`)."""
+    """A process of a gang: of this host (`local_process.Process`) or of another (`rendezvous.RemoteProcess`)."""
 
     rank: int
     host: str

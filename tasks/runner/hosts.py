@@ -22,8 +22,7 @@ from tasks.runs.home import Home
 from tasks.store import store
 from tasks.store.store import Store
 from tasks.training import MODEL_VERSION, libraries_of
-from tasks.training import work as training
-from tasks.training.fit import fit
+from tasks.training.fit import fit, test_strategy
 from tasks.training.starting import loss_files
 
 
@@ -50,7 +49,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 
 def table() -> Table:
     """Return the work that several hosts do together, and the sections of its arguments."""
-    return Table((fit, training.test_strategy, changed.train), subclasses(Section))
+    return Table((fit, test_strategy, changed.train), subclasses(Section))
 
 
 def expectations(config: Config) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import numpy as np
 from tasks.errors import Failed
 from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.engines import Arrays, Batches, Engine
+from tasks.training.loop import Plan
 from tasks.training.meter import Meter
-from tasks.training.plan import Plan
 from tasks.training.primary import BestWeights, Primary, evaluated
 from tasks.training.speed import Goodput, Speed
 

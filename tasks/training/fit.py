@@ -19,15 +19,14 @@ from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, LogCurves, Progress, Save
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.config import TrainConfig
-from tasks.training.engines import Arrays, Engine, create
+from tasks.training.config import Precision, TrainConfig
+from tasks.training.engines import Arrays, Engine, Scorer
 from tasks.training.feeding import names_of
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
-from tasks.training.loop import Action, train
+from tasks.training.loop import Action, Plan, make_plan, train
 from tasks.training.memory import explained, micro_batches
 from tasks.training.meter import Meter, Spikes
-from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights, Judged, Primary, evaluated
 from tasks.training.probing import check_repeatable
 from tasks.training.samples import FILE as SAMPLES
@@ -35,6 +34,7 @@ from tasks.training.samples import Samples
 from tasks.training.sidecar import Sidecar
 from tasks.training.speed import Goodput, Ranks, Speed
 from tasks.training.starting import begin, usage_before
+from tasks.training.strategies import StrategyConfig
 
 if TYPE_CHECKING:
     import keras
@@ -88,12 +88,12 @@ def fit(
     if role is SIDECAR:
         evaluate_beside(bench, snapshot, model_config, config, seed, primary)
     if role.serves:
-        create.serve(config, cluster, bench.stopping)  # until it is killed
+        serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
     progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
-    engine = create.build(config, model_config, snapshot, plan, seed, cluster)
+    engine = make_engine(config, model_config, snapshot, plan, seed, cluster)
     if (model_config.own or config.own_loss is not None) and cluster.rank == 0:
         check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
@@ -223,10 +223,44 @@ def evaluate_beside(
     primary: Primary | None,
 ) -> None:
     """Evaluate the weights that the chief sends, until this process is killed."""
-    scorer, batches = create.scorer(config, model_config, snapshot, seed), validation(snapshot)
+    scorer, batches = make_scorer(config, model_config, snapshot, seed), validation(snapshot)
 
     def score(weights: Arrays) -> dict[str, float]:
         scorer.load(weights)
         return evaluated(scorer, batches, primary)
 
     beside.serve(bench.addresses[bench.rank], bench.key, score, bench.stopping)
+
+
+def make_engine(
+    config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
+) -> Engine:
+    """Create the engine of a config, with a model initialised by the seed."""
+    if config.strategy.asynchronous:
+        from tasks.training.engines import parameter_server
+
+        return parameter_server.build(config, model, snapshot, plan, seed, cluster)
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.build(config, model, snapshot, plan, seed, cluster)
+
+
+def make_scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
+    """Create what scores weights of a training in another process, as the engine's `score` does."""
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.scorer(config, model, snapshot, seed)
+
+
+def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
+    """Work for the chief until this process is killed, as a process whose role serves; raises `Stopped`."""
+    from tasks.training.engines import parameter_server
+
+    parameter_server.serve(config, cluster, stopping)
+
+
+def test_strategy(bench: Workbench, strategy: StrategyConfig, precision: Precision) -> dict[str, float]:
+    """Test the arithmetic of a strategy (`engines.tensorflow.self_test.run`), in a compute process."""
+    from tasks.training.engines.tensorflow import self_test
+
+    return self_test.run(bench, strategy, precision)

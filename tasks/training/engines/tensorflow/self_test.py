@@ -20,8 +20,7 @@ from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, Classification, Scored
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step, copies, split_seeds
-from tasks.training.engines.tensorflow.strategies import Placement
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy, Placement
 from tasks.training.group import Cluster
 from tasks.training.optimizers import Adam
 from tasks.training.strategies import StrategyConfig

@@ -13,8 +13,7 @@ from tasks.models.stages import cut
 from tasks.training.engines.tensorflow.optimizers import apply_locally, update_in_place
 from tasks.training.engines.tensorflow.segmented_steps import PipelinedStep, PlacedModel
 from tasks.training.engines.tensorflow.step import Step
-from tasks.training.engines.tensorflow.strategies import Run
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy, Run
 from tasks.training.group import Alone, ProcessGroup
 
 
