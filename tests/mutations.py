@@ -1291,8 +1291,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        "        return fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
-        "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
+        "        return self.fault(path.parent.name, path.name, path, rehash=True)\n",
+        "        return self.fault(path.parent.name, path.name, path)\n",
         "test_store_damage.py test_store_fine_print.py",
         (
             "`millrace verify` calls an artifact intact whose bytes rotted on the disk without a change of "
@@ -2058,8 +2058,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        '        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest\n        or ',
-        "        ",
+        'digest_of(manifest["inputs"]) != digest or ',
+        "",
         "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
         "A fetched copy whose manifest has other inputs is published under this digest.",
     ),
@@ -2520,8 +2520,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        "        except ABSENT:\n            return name",
-        "        except OSError:\n            return name",
+        "            except ABSENT:\n                return name",
+        "            except OSError:\n                return name",
         "test_store_reads_again.py",
         "A momentary error of a stat moves an intact artifact to .damaged and makes it again.",
     ),

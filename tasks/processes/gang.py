@@ -123,13 +123,13 @@ class Gang:
                 journal if chief else None,
                 threads or process.threads,
                 layout or {},
-                self.roles[process.rank].name,
-                process.rank,
-                tuple(role.name for role in self.roles),
-                tuple(one.address for one in self.processes),
-                tuple(one.host for one in self.processes),
-                key,
                 secrets_of(work.arguments) if chief else {},
+                role=self.roles[process.rank].name,
+                rank=process.rank,
+                peers=tuple(role.name for role in self.roles),
+                addresses=tuple(one.address for one in self.processes),
+                hosts=tuple(one.host for one in self.processes),
+                key=key,
             )
 
         def start(process: ComputeProcess) -> None:
