@@ -3518,8 +3518,8 @@ THIRD = [
 FOURTH = [
     Mutation(
         "tasks/training/engines/tensorflow/objectives.py",
-        'targets", rule, "use multilabel")\n        return made\n',
-        'targets", rule, "use multilabel")\n        return cls(made.loss)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, smoothing)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, 0.0 if cls.task == "ranking" else smoothing)\n',
         "test_train_losses.py test_train_objectives.py test_train_own_loss.py test_evaluate_ranking.py",
         "`train.label_smoothing` has no effect on the task ranking, although it is accepted and part of the digest.",
     ),
@@ -4103,8 +4103,8 @@ FIFTH = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/objectives.py",
-        '1 for an anomaly", "use multilabel")\n        return made\n',
-        '1 for an anomaly", "use multilabel")\n        return cls(made.loss)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, smoothing)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, 0.0 if cls.task == "anomaly" else smoothing)\n',
         "test_evaluate_anomaly.py test_train_losses.py test_train_objectives.py",
         (
             "`train.label_smoothing: 0.1` of an anomaly detector changes nothing but the digest: the loss is"

@@ -531,7 +531,7 @@ def test_a_training_does_each_thing_at_its_own_interval(
     }.items():
         monkeypatch.setattr(fitting, name, stub)
     built = Calls(engine)
-    monkeypatch.setattr(fitting.create, "build", built)
+    monkeypatch.setattr(fitting, "make_engine", built)
     bench: Any = SimpleNamespace(
         rank=0,
         addresses=("a:1", "a:2") if beside else ("a:1",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from tasks.training.actions import Evaluate, Guard, LogCurves, Progress, Save
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.config import Precision, TrainConfig
-from tasks.training.engines import Arrays, Engine, Scorer
+from tasks.training.engines import Arrays, Engine, ScorerOfWeights
 from tasks.training.feeding import names_of
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
@@ -163,11 +163,7 @@ def make_sidecar(bench: Workbench, config: TrainConfig, evaluate: Evaluate, mete
     """Return what has the weights evaluated by another process, whose scores `evaluate` takes; None without one."""
     if SIDECAR not in config.roles:
         return None
-
-    def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
-        evaluate.take(step, scores, weights, meter)
-
-    return Sidecar(bench.addresses[-1], bench.key, config.evaluate_every, take)
+    return Sidecar(bench.addresses[-1], bench.key, config.evaluate_every, partial(evaluate.take, meter=meter))
 
 
 def make_checkpoints(
@@ -197,7 +193,6 @@ def make_checkpoints(
 
 def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> keras.Model:
     """Return the model in float32, outside of any strategy, with a result of an engine's `weights`."""
-
     finished = model_config.build(snapshot.features, seed)
     for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
         if not variable.path.endswith("seed_generator_state"):
@@ -245,7 +240,7 @@ def make_engine(
     return engine.build(config, model, snapshot, plan, seed, cluster)
 
 
-def make_scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
+def make_scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> ScorerOfWeights:
     """Create what scores weights of a training in another process, as the engine's `score` does."""
     from tasks.training.engines.tensorflow import engine
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tasks.config.base import Conflict
 from tasks.errors import Refused
-from tasks.feed.order import steps_of
 from tasks.feed.orders import Order
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Engine
@@ -102,10 +101,7 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
     Raises:
         Refused: the schedule does not fit into the training.
     """
-    steps = config.steps
-    if steps is None:
-        assert config.epochs is not None
-        steps = steps_of(config.epochs, examples, config.batch_size)
+    steps = config.planned(examples)
     try:
         config.fit_schedule(steps)
     except Conflict as misfit:

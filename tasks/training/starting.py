@@ -195,11 +195,8 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any], inputs
             CONTINUED, base.digest[:12], rule, "begin with its weights: train.init {kind: model, model: DIGEST}"
         )
     config: TrainConfig = sections["train"]
-    base_config, done_steps, count = (
-        base.manifest["inputs"]["config"],
-        base.manifest["steps"],
-        examples.manifest["counts"]["train"],
-    )
+    base_config, done_steps = base.manifest["inputs"]["config"], base.manifest["steps"]
+    count = examples.manifest["counts"]["train"]
     if base.manifest["parents"]["snapshot"] != examples.digest:
         raise _refused(f"{base} was trained on another snapshot", "a training goes on with the snapshot it began with")
     _check_equal(identity(sections), base_config)
@@ -207,8 +204,7 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any], inputs
     if config.schedule.depends_on_the_end:
         rule = "its rates depend on the last step, so that a longer training has others from the start"
         raise Refused("train.schedule.kind", config.schedule.kind, rule, f"use constant in both, or {RETRAIN}")
-    planned = config.steps if config.steps is not None else steps_of(config.epochs or 0, count, config.batch_size)
-    if planned <= done_steps:
+    if config.planned(count) <= done_steps:
         field = "train.steps" if config.epochs is None else "train.epochs"
         requested = config.steps if config.epochs is None else config.epochs
         raise Refused(field, requested, f"must pass the {done_steps} steps that the model has taken", "raise it")
@@ -260,11 +256,7 @@ def _check_evaluations(config: TrainConfig, base_config: dict[str, Any], done_st
     if own["evaluate_every"] != base_config.get("evaluate_every"):
         rule = f"the model that is continued was evaluated every {base_config.get('evaluate_every')} steps"
         raise Refused("train.evaluate_every", own["evaluate_every"], rule, f"use the same, or {RETRAIN}")
-    planned = (
-        base_config["steps"]
-        if base_config["steps"] is not None
-        else steps_of(base_config["epochs"], count, config.batch_size)
-    )
+    planned = base_config["steps"] or steps_of(base_config["epochs"], count, config.batch_size)
     if done_steps < planned and config.early_stopping is not None:
         saw = f"its training was ended by train.early_stopping at step {done_steps}"
         raise _refused(saw, "a longer training would have ended there too")

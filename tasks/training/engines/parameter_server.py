@@ -26,7 +26,7 @@ from tasks.training.engines import Arrays, Batches, Compute, Keep
 from tasks.training.engines.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.engine import POLICY, check_layers, make_objective, policy
 from tasks.training.engines.tensorflow.objectives import Batch
-from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
+from tasks.training.engines.tensorflow.optimizers import apply_locally, inner, make_optimizer
 from tasks.training.engines.tensorflow.scoring import first, numbered, tensors, whole
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, SKIPPED, Step, refuse, trimmed
 from tasks.training.engines.tensorflow.strategies.replicated import lost_processes
@@ -299,7 +299,7 @@ def count_atomically(optimizer: keras.optimizers.Optimizer) -> None:
 
     A method of a Keras variable is replaced.
     """
-    counter = getattr(optimizer, "inner_optimizer", optimizer).iterations
+    counter = inner(optimizer).iterations
     add = lambda value: counter.value.assign_add(tf.cast(value, counter.value.dtype))  # noqa: E731
     object.__setattr__(counter, "assign_add", add)
 

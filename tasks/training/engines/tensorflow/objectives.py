@@ -230,6 +230,8 @@ class Multilabel(Objective):
     """Sigmoid cross-entropy; outputs [batch, labels] are logits."""
 
     task: ClassVar[str] = "multilabel"
+    single: ClassVar[str | None] = None
+    """Of a task with one target, what 1 stands for."""
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score logits for the feature `target`, 0 or 1."""
@@ -249,6 +251,10 @@ class Multilabel(Objective):
         if (other := target[(target != 0) & (target != 1)]).size:
             rule = "the targets of this task are 0 or 1"
             raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")
+        size = snapshot.features["target"]["shape"][0]
+        if cls.single is not None and size != 1:
+            rule = f"{cls.task} has one target, 1 for {cls.single}"
+            raise Failed("model.task", f"{size} targets", rule, "use multilabel")
         return cls(loss, smoothing)
 
 
@@ -258,14 +264,7 @@ class Anomaly(Multilabel):
     in early stopping."""
 
     task: ClassVar[str] = "anomaly"
-
-    @classmethod
-    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
-        made = super().create(loss, smoothing, weights, snapshot)
-        size = snapshot.features["target"]["shape"][0]
-        if size != 1:
-            raise Failed("model.task", f"{size} targets", "anomaly has one target, 1 for an anomaly", "use multilabel")
-        return made
+    single: ClassVar[str | None] = "an anomaly"
 
 
 @dataclass(frozen=True)
@@ -273,15 +272,7 @@ class Ranking(Multilabel):
     """Sigmoid cross-entropy; outputs [batch, 1] are scores. The loss decides in early stopping."""
 
     task: ClassVar[str] = "ranking"
-
-    @classmethod
-    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
-        made = super().create(loss, smoothing, weights, snapshot)
-        size = snapshot.features["target"]["shape"][0]
-        if size != 1:
-            rule = "ranking has one target, 1 for a relevant document"
-            raise Failed("model.task", f"{size} targets", rule, "use multilabel")
-        return made
+    single: ClassVar[str | None] = "a relevant document"
 
 
 @dataclass(frozen=True)
