@@ -6,8 +6,9 @@ import importlib
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -23,7 +24,9 @@ from tasks.store.store import Store
 if TYPE_CHECKING:
     from infra.embedded import EmbeddedServer
     from tasks.config.compose import Config
+    from tasks.processes.workbench import Work
 
+Made = TypeVar("Made")
 
 FLOWS = ("pipeline", "dataset", "training", "release", "tuning")
 
@@ -53,7 +56,7 @@ def launch(
     with prefect_server(home, server, imports):
         from flows.running import RunRequest, run_request
 
-        flow = getattr(importlib.import_module(f"flows.{name}"), name)
+        flow = flow_named(name)
         request = RunRequest(new)
         token = run_request.set(request)
         try:
@@ -78,6 +81,24 @@ def connect(home: Home, server: EmbeddedServer | None) -> EmbeddedServer | None:
 def title(name: str, preset: Path | None) -> str:
     """Return the first line of a run."""
     return f"millrace {name}{f' · {preset}' if preset else ''}"
+
+
+def computed(home: Home, stage: str, threads: int, call: Work[Made], limited_by: str) -> Made:
+    """Return the result of a call in a compute process, which has ten minutes.
+
+    Its log is in a temporary folder where the home cannot be written.
+
+    Args:
+        limited_by: what the user has given it for, which the error of a late one names.
+    """
+    from tasks.processes.gang import ProcessLauncher
+    from tasks.processes.workbench import Limits
+
+    with TemporaryDirectory(prefix=f"millrace-{stage}-") as temporary:
+        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
+        with ProcessLauncher(logs, threads).gang(stage) as gang:
+            journal, limits = Path(temporary) / f"{stage}.jsonl", Limits(limited_by, 600)
+            return gang.call(call, None, journal, limits=limits, on_report=lambda *report: None)
 
 
 def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
@@ -120,6 +141,11 @@ def summarise(reply: Reply, run: Any) -> None:
             typer.echo(line)
 
 
+def flow_named(name: str) -> Any:
+    """Return one of `FLOWS`; it is imported with Prefect."""
+    return getattr(importlib.import_module(f"flows.{name}"), name)
+
+
 def flow_of(config: Config) -> str:
     """Return the flow that makes a release of a config from raw data."""
     return "pipeline" if config.tune is None else "tuning"
@@ -129,9 +155,8 @@ def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list
     """Return the artifacts of each stage of a flow: runs it as a preview, which computes no stage."""
     from tasks.runner.modes import previewing
 
-    flow = getattr(importlib.import_module(f"flows.{name}"), name)
     with previewing(store, config) as preview:
-        flow.fn.__wrapped__(config)
+        flow_named(name).fn.__wrapped__(config)
     return preview.planned
 
 

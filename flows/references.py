@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from flows.session import use_stack
 from tasks.artifacts import Export
 from tasks.errors import Refused
 from tasks.runs.home import Home
+from tasks.store.lock import locked
 from tasks.store.store import Store
 from tasks.view import terminal
 
@@ -38,18 +39,29 @@ class Reference:
 
 
 @contextmanager
-def connected(home: Home) -> Iterator[MlflowClient]:
-    """Connect to the registry of the home, or of its stack, to read it."""
+def connected(home: Home, lock: AbstractContextManager[object] | None = None) -> Iterator[MlflowClient]:
+    """Connect to the registry of the home, or of its stack; where a lock is given, under it."""
     from tasks.tracking import shipping
 
     shipping.set_environment()
-    with terminal.waiting(f"connecting to the registry at {home.mlflow_uri}"):
+    with terminal.waiting("importing MLflow"):
         from tasks.registry import registry
         from tasks.tracking.runs import connect
 
-        with registry.user_errors(home.mlflow_uri):
+    with lock or nullcontext(), registry.user_errors(home.mlflow_uri):
+        with terminal.waiting(f"connecting to the registry at {home.mlflow_uri}"):
             client = connect(home.mlflow_uri)
-    with registry.user_errors(home.mlflow_uri):
+        yield client
+
+
+@contextmanager
+def registry_of(home: Home) -> Iterator[MlflowClient]:
+    """Connect to the registry of this home, with a lock against other decisions."""
+    use_stack(home)
+    if not home.has_registry():
+        rule = "decisions are stored in MLflow's registry"
+        raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or correct MILLRACE_HOME")
+    with connected(home, locked(home.root / ".registry.lock", terminal.say)) as client:
         yield client
 
 

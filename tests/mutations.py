@@ -241,9 +241,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "flows/session.py",
-        ('    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):\n'),
-        "    with registry.user_errors(home.mlflow_uri):\n",
+        "flows/references.py",
+        '    with connected(home, locked(home.root / ".registry.lock", terminal.say)) as client:\n',
+        "    with connected(home) as client:\n",
         "test_promote_one_at_a_time.py::test_a_second_decision_waits_for_the_first",
         ("An approval and a rollback at the same time both move the alias champion, each by what it read before."),
     ),

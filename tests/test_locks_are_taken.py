@@ -21,7 +21,7 @@ import typer
 
 from flows.commands import decisions
 from flows.commands import stack as commands
-from flows.session import registry_of
+from flows.references import registry_of
 from infra import prefect_server, stack
 from infra.services import Layout
 from tasks.artifacts import Records, Release

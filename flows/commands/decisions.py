@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.references import registry_of
 from flows.reply import AsJson, Reply, replying
-from flows.session import check_server, prepare, registry_of
+from flows.session import check_server, prepare
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused
 from tasks.runs.audit import REASON, Decision

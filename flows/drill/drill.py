@@ -14,8 +14,9 @@ from typing import Any
 
 from flows.drill import faults
 from flows.drill.faults import WHOLE, Fault, Target
-from flows.drill.home import WORKPLACES, DrillHome, Moment, artifacts, at_work, drawn_moment, opened
+from flows.drill.home import WORKPLACES, DrillHome, Moment, artifacts, at_work, drawn_moment
 from tasks.errors import Failed
+from tasks.runs.home import Home
 from tasks.runs.runs import Run
 
 LOOK = 0.001
@@ -231,7 +232,7 @@ class Drill:
         own, theirs = artifacts(unbroken.root), artifacts(broken.root)
         verdict.compared += len(own.keys() | theirs.keys())
         verdict.differing += sorted(name for name in own.keys() | theirs.keys() if own.get(name) != theirs.get(name))
-        home = opened(broken)
+        home = Home(broken.root)
         runs = [Run(home, path.parent) for path in sorted(home.runs.glob("*/run.json"))]
         if len(runs) != 1:
             verdict.wrong.append(f"{len(runs)} runs instead of one")

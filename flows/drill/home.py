@@ -19,7 +19,6 @@ import psutil
 
 from tasks.artifacts import STAGES
 from tasks.environment.process import PYTHON, environment
-from tasks.runs.home import Home
 from tasks.store.journal import FILE as JOURNAL
 from tasks.store.journal import last_of_training
 
@@ -91,10 +90,6 @@ class DrillHome:
             steps = [json.loads(path.read_bytes()).get("steps", 0) for path in manifests]
         return max(steps, default=None)
 
-    def artifacts(self) -> dict[str, str]:
-        """Return the hashes of all published files (see `artifacts`)."""
-        return artifacts(self.root)
-
 
 def rank_of(log: Path) -> int:
     """Return the rank of the process of a log, `STAGE.log` or `STAGE-RANK.log`."""
@@ -122,11 +117,6 @@ def published(root: Path) -> Iterator[Path]:
     for path in sorted((root / "store").glob("[!.]*/*/**/*")):
         if path.is_file():
             yield path
-
-
-def opened(home: DrillHome) -> Home:
-    """Return the home for the doors of its store and runs."""
-    return Home(home.root)
 
 
 WORKPLACES = {
