@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psutil
 
@@ -134,21 +134,17 @@ WORKPLACES = {
 class Moment(ABC):
     """A moment of a run; `due` is asked every millisecond or two."""
 
-    name: ClassVar[str]
-
     @abstractmethod
     def due(self, home: DrillHome) -> bool:
         """Return whether it has come."""
 
-    def __str__(self) -> str:
-        return self.name
+    @abstractmethod
+    def __str__(self) -> str: ...
 
 
 @dataclass
 class InStage(Moment):
     """A time after a stage has left its first finished piece, or has begun where it leaves none."""
-
-    name: ClassVar[str] = "in a stage"
 
     stage: str
     seconds: float
@@ -168,8 +164,6 @@ class InStage(Moment):
 class AtStart(Moment):
     """A time after the command has begun, before the first stage as a rule."""
 
-    name: ClassVar[str] = "at the start"
-
     seconds: float
     _since: float = field(default_factory=lambda: time.monotonic(), init=False)
 
@@ -185,22 +179,24 @@ class AtStart(Moment):
 class Publishing(Moment):
     """While an artifact is put together."""
 
-    name: ClassVar[str] = "during a publication"
-
     def due(self, home: DrillHome) -> bool:
         """Return whether an artifact is being put together."""
         return any((home.root / "store/.staging").glob("*/*/.publication"))
+
+    def __str__(self) -> str:
+        return "during a publication"
 
 
 @dataclass
 class Writing(Moment):
     """While a thread writes a checkpoint beside the training."""
 
-    name: ClassVar[str] = "while a checkpoint is written"
-
     def due(self, home: DrillHome) -> bool:
         """Return whether a checkpoint is being written."""
         return any((home.root / "store/.staging/model").glob("*/checkpoints/*.partial"))
+
+    def __str__(self) -> str:
+        return "while a checkpoint is written"
 
 
 def at_work(home: DrillHome, stage: str) -> bool:
@@ -212,12 +208,10 @@ def at_work(home: DrillHome, stage: str) -> bool:
 
 def drawn_moment(chance: random.Random, seconds: dict[str, float]) -> Moment:
     """Draw a moment: of four one is special, the others lie in a stage, by its share of the unbroken run's time."""
-    kind = chance.choice(("publishing", "writing", "start", *["stage"] * 9))
-    if kind == "publishing":
-        return Publishing()
-    if kind == "writing":
-        return Writing()
-    if kind == "start":
+    kind = chance.choice((Publishing, Writing, AtStart, *[InStage] * 9))
+    if kind in (Publishing, Writing):
+        return kind()
+    if kind is AtStart:
         return AtStart(chance.uniform(0.5, 4))
     stages = [stage for stage in STAGES if seconds.get(stage, 0) > 0]
     # a stage of a tenth of a second is struck, too: the square root of its time

@@ -13,7 +13,6 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,7 +36,6 @@ STATES = {
     TrialState.PRUNED: PRUNED,
     TrialState.FAIL: FAILED,
 }
-ENDED = {state: ours for ours, state in ((COMPLETE, TrialState.COMPLETE), (PRUNED, TrialState.PRUNED))}
 
 
 class Study:
@@ -126,12 +124,11 @@ class Study:
             return self._study.get_trials(deepcopy=False)
 
     def _row(self, trial: FrozenTrial) -> Trial:
-        value = trial.value if trial.state in ENDED else None
         return Trial(
             number=trial.number,
             state=STATES[trial.state],
             values=decoded(self.config.space, trial.params),
-            value=value,
+            value=trial.value if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) else None,
             steps=max(trial.intermediate_values, default=0),
             seconds=trial.user_attrs.get("seconds"),
             model=trial.user_attrs.get("model"),
@@ -140,7 +137,7 @@ class Study:
         )
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(path: Path, name: str, config: TuneConfig, *, higher_is_better: bool, seed: int) -> Iterator[Study]:
     """Open the study `name` of a config, in `path` unless `tune.storage` names a database; it is created if needed."""
     direction: Direction = "maximize" if higher_is_better else "minimize"

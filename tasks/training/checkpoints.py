@@ -11,9 +11,9 @@ import io
 import json
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -239,31 +239,21 @@ def kept(notes: dict[str, dict[str, Any]], config: CheckpointConfig) -> set[str]
 
 
 class Writing:
-    """A thread that writes one file at a time, and keeps its error for the one who waits."""
+    """A thread that writes one file at a time; an error is raised where the file is waited for."""
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._threads = ThreadPoolExecutor(1, "checkpoint")
+        self._last: Future[None] | None = None
 
     def start(self, write: Callable[[], None]) -> None:
         """Start writing."""
-
-        def run() -> None:
-            try:
-                write()
-            except BaseException as error:
-                self._error = error
-
-        self._thread = threading.Thread(target=run, name="checkpoint")
-        self._thread.start()
+        self._last = self._threads.submit(write)
 
     def wait(self) -> None:
         """Wait until what was started is written; raise its error, once."""
-        if self._thread is not None:
-            self._thread.join()
-        self._thread, error, self._error = None, self._error, None
-        if error is not None:
-            raise error
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
 
 def head(step: int, metadata: dict[str, Any]) -> Arrays:

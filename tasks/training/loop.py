@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from tasks.errors import Refused
 from tasks.feed.orders import Order
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Engine
-from tasks.training.meter import Meter, Spike
+from tasks.training.meter import Meter
 from tasks.training.schedules import ScheduleConfig
+
+if TYPE_CHECKING:
+    from tasks.training.checkpoints import StagedCheckpoints
 
 
 @dataclass
@@ -127,24 +130,10 @@ class Action(Protocol):
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None: ...
 
 
-class Checkpoints(Protocol):
-    """Saves and restores the state of a training (`tasks.training.checkpoints.StagedCheckpoints`)."""
-
-    def restore(self, engine: Engine, meter: Meter) -> int: ...
-
-    def begin(self, engine: Engine, meter: Meter, step: int) -> None: ...
-
-    def save(self, engine: Engine, meter: Meter, step: int) -> None: ...
-
-    def roll_back(self, engine: Engine, meter: Meter, spike: Spike) -> int: ...
-
-    def wait(self) -> None: ...
-
-
 def train(
     engine: Engine,
     plan: Plan,
-    checkpoints: Checkpoints,
+    checkpoints: StagedCheckpoints,
     meter: Meter,
     actions: Sequence[Action],
     stopping: Callable[[], int] = lambda: 0,

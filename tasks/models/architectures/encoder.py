@@ -76,15 +76,7 @@ class EncoderModel(OwnArchitecture, place=2):
         from keras import ops
 
         from tasks.models.layers import PADDING, dropout, head, name_operations
-        from tasks.models.layers.attention import (
-            as_float32,
-            attention,
-            feed_forward,
-            norm,
-            normal,
-            positions_of,
-            rotation_of,
-        )
+        from tasks.models.layers.attention import as_float32, normal, positions_of, rotation_of
 
         feature = single_input(features)
         if not feature.padded:
@@ -98,13 +90,9 @@ class EncoderModel(OwnArchitecture, place=2):
         is_padding = ops.equal(inputs, PADDING)
         mask = ops.expand_dims(ops.expand_dims(is_padding, 1), 1)
         rotation = rotation_of(positions_of(inputs), self)
-        for block in range(self.layers):
-            attended = attention(norm(f"block{block}_attention_norm")(x), mask, rotation, self, block, seed)
-            x = x + as_float32(dropout(self.dropout, f"block{block}_attention_dropout", seed)(attended))
-            mapped = feed_forward(norm(f"block{block}_mlp_norm")(x), self, block, seed)
-            x = x + as_float32(dropout(self.dropout, f"block{block}_mlp_dropout", seed)(mapped))
+        x = blocks(x, mask, rotation, self, seed)
         present = ops.expand_dims(ops.cast(ops.logical_not(is_padding), "float32"), -1)
-        x = as_float32(norm("final_norm")(x)) * present
+        x = x * present
         if not TASKS[self.task].of_tokens:
             x = ops.sum(x, axis=1) / ops.maximum(ops.sum(present, axis=1), 1.0)
         return name_operations(keras.Model(inputs, head(x, features, self.task, seed), name="encoder"))
@@ -112,6 +100,24 @@ class EncoderModel(OwnArchitecture, place=2):
     def prunable(self) -> Prunable:
         """Return the attention heads and the hidden units of the feed-forward layers."""
         return prunable_blocks(self)
+
+
+def blocks(
+    x: keras.KerasTensor, mask: Any | None, rotation: Any | None, config: EncoderModel | ViTModel, seed: int
+) -> keras.KerasTensor:
+    """Add the blocks of attention and feed-forward, and a last norm: float32 [B, T, width] to float32 [B, T, width].
+
+    For mask and rotation see `attention`.
+    """
+    from tasks.models.layers import dropout
+    from tasks.models.layers.attention import as_float32, attention, feed_forward, norm
+
+    for block in range(config.layers):
+        attended = attention(norm(f"block{block}_attention_norm")(x), mask, rotation, config, block, seed)
+        x = x + as_float32(dropout(config.dropout, f"block{block}_attention_dropout", seed)(attended))
+        mapped = feed_forward(norm(f"block{block}_mlp_norm")(x), config, block, seed)
+        x = x + as_float32(dropout(config.dropout, f"block{block}_mlp_dropout", seed)(mapped))
+    return as_float32(norm("final_norm")(x))
 
 
 WAVELENGTH = 10_000.0
@@ -175,8 +181,8 @@ class ViTModel(OwnArchitecture, place=5):
         import keras
         from keras import ops
 
-        from tasks.models.layers import dropout, head, input_layer, layer_seed, name_operations
-        from tasks.models.layers.attention import as_float32, attention, feed_forward, norm
+        from tasks.models.layers import head, input_layer, layer_seed, name_operations
+        from tasks.models.layers.attention import as_float32
 
         feature = self.single_image(features)
         inputs, x = input_layer(feature)
@@ -186,12 +192,7 @@ class ViTModel(OwnArchitecture, place=5):
         rows, columns = feature.shape[0] // side, feature.shape[1] // side
         x = keras.layers.Reshape((rows * columns, self.width), name="patch_list")(x)
         x = as_float32(x) + ops.array(positions(rows, columns, self.width), "float32")
-        for block in range(self.layers):
-            attended = attention(norm(f"block{block}_attention_norm")(x), None, None, self, block, seed)
-            x = x + as_float32(dropout(self.dropout, f"block{block}_attention_dropout", seed)(attended))
-            mapped = feed_forward(norm(f"block{block}_mlp_norm")(x), self, block, seed)
-            x = x + as_float32(dropout(self.dropout, f"block{block}_mlp_dropout", seed)(mapped))
-        x = ops.mean(as_float32(norm("final_norm")(x)), axis=1)
+        x = ops.mean(blocks(x, None, None, self, seed), axis=1)
         return name_operations(keras.Model(inputs, head(x, features, self.task, seed), name="vit"))
 
     def prunable(self) -> Prunable:
