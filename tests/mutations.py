@@ -1581,11 +1581,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/checkpoints.py",
-        (
-            "            if self.staging.adopt(name) is not None:\n                return (self.staging.root"
-            " / name).read_bytes()\n"
-        ),
-        "            if name:\n                return (self.staging.root / name).read_bytes()\n",
+        "            if (content := self._whole(anchors.pop(step))) is not None:\n",
+        "            if (content := (self.staging.root / anchors.pop(step)).read_bytes()) is not None:\n",
         "test_train_checkpoints.py::test_a_rollback_passes_over_what_it_has_gone_back_to_and_what_is_damaged",
         (
             "A rollback to a damaged checkpoint ends the training with an error of numpy instead of going to"

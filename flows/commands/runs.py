@@ -88,15 +88,8 @@ def artifact_line(row: Row) -> str:
 def runs(home: Home) -> Iterator[Row]:
     """Yield the runs: with the score of the report, and the alias that its version got."""
     for run in find_runs(home):
-        record = run.record
-        yield {
-            "run_id": run.run_id,
-            "name": record["name"],
-            "flow": record["flow"],
-            "status": record["status"],
-            "created": record["created"],
-            **_result(run),
-        }
+        facts = {name: run.record[name] for name in ("name", "flow", "status", "created")}
+        yield {"run_id": run.run_id, **facts, **_result(run)}
 
 
 def _result(run: Run) -> Row:

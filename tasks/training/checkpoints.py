@@ -134,21 +134,26 @@ class StagedCheckpoints:
         pieces = {name: sidecar["note"] for name, sidecar in self.staging.pieces(CHECKPOINT).items()}
         anchors = {note["step"]: name for name, note in pieces.items() if note["anchor"]}
         while (step := meter.spikes.target(list(anchors), spike)) is not None:
-            name = anchors.pop(step)
-            if self.staging.adopt(name) is not None:
-                return (self.staging.root / name).read_bytes()
-            log.warning("%s is damaged: going back to the checkpoint before it", name)
+            if (content := self._whole(anchors.pop(step))) is not None:
+                return content
         return None
 
     def _newest(self) -> tuple[bytes | None, bool]:
         """Return the newest undamaged checkpoint, or the base; and whether it is one of this training."""
         assert self.staging is not None
         for name in reversed(list(self.staging.pieces(CHECKPOINT))):
-            if self.staging.adopt(name) is not None:
-                return (self.staging.root / name).read_bytes(), True
-            log.warning("%s is damaged: going back to the checkpoint before it", name)
+            if (content := self._whole(name)) is not None:
+                return content, True
             self.staging.drop(name)
         return (None if self.base is None else self.base.read_bytes()), False
+
+    def _whole(self, name: str) -> bytes | None:
+        """Return the bytes of a checkpoint; None, with a warning, where it is damaged."""
+        assert self.staging is not None
+        if self.staging.adopt(name) is not None:
+            return (self.staging.root / name).read_bytes()
+        log.warning("%s is damaged: going back to the checkpoint before it", name)
+        return None
 
     def _note_layout(self, step: int, layouts: list[dict[str, Any]]) -> None:
         """Record and log a change of layout: the result is then equal within rounding, not bit-identical."""

@@ -46,20 +46,14 @@ def _values(outputs: NDArray[np.float32]) -> list[Any]:
     return [[float(f"{value:.6g}") for value in row] for row in outputs.tolist()]
 
 
-def _tokens(tokens: NDArray[np.int64]) -> list[Any]:
-    """Return the tokens of each row."""
-    rows: list[Any] = tokens.tolist()
-    return rows
-
-
 PREDICTED: dict[str, Callable[[NDArray[Any]], list[Any]]] = {
     "classification": _classes,
     "multilabel": _labels,
     "anomaly": _labels,
     "ranking": _labels,
     "regression": _values,
-    "language_model": _tokens,
-    "tagging": _tokens,
+    "language_model": lambda tokens: tokens.tolist(),
+    "tagging": lambda tokens: tokens.tolist(),
 }
 """What is kept of the outputs, by `model.task`."""
 
