@@ -123,8 +123,8 @@ def test_a_decision_has_the_locks_of_its_run_and_of_the_registry(
     monkeypatch.setattr("tasks.registry.approval.settle", settle)
     monkeypatch.setattr(decisions, "Run", Read)
     monkeypatch.setattr(decisions, "publish", publish)
-    reply: Any = SimpleNamespace(add=lambda **fields: None)
-    decisions.decide(reply, run.run_id, True, "looked at", as_json=True)
+    reply: Any = SimpleNamespace(add=lambda **fields: None, say=lambda line: None)
+    decisions.decide(reply, run.run_id, True, "looked at")
     assert seen == {"read": [True, True], "settled": [True, True], "published": [True, True]}
     assert [held(lock) for lock in locks] == [False, False]
 

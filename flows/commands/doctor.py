@@ -54,10 +54,9 @@ def doctor(
         with terminal.waiting("asking the servers"):
             findings = health.examine(home.root)
         reply.add(findings=[finding.as_json() for finding in findings])
-        if not as_json:
-            for finding in findings:
-                remedy = f"; {finding.remedy}" if finding.remedy else ""
-                typer.echo(f"{MARKS[finding.verdict]} {finding.what:<14} {finding.saw}{remedy}")
+        for finding in findings:
+            remedy = f"; {finding.remedy}" if finding.remedy else ""
+            reply.say(f"{MARKS[finding.verdict]} {finding.what:<14} {finding.saw}{remedy}")
         reply.exit_code = 1 if any(finding.verdict == "fault" for finding in findings) else 0
 
 
@@ -79,12 +78,11 @@ def _measure(reply: Reply, preset: Path) -> None:
         bottleneck=training.part,
         conversion_bottleneck=conversion.part,
     )
-    if not reply.as_json:
-        typer.echo("examples/s")
-        for each in ceilings:
-            typer.echo(f"{each.rate:>10,.0f}  {each.part:<10} {each.what}")
-        typer.echo(f"training waits for {training.part}: {training.advice}")
-        typer.echo(f"conversion waits for {conversion.part}: {conversion.advice}")
+    reply.say("examples/s")
+    for each in ceilings:
+        reply.say(f"{each.rate:>10,.0f}  {each.part:<10} {each.what}")
+    reply.say(f"training waits for {training.part}: {training.advice}")
+    reply.say(f"conversion waits for {conversion.part}: {conversion.advice}")
 
 
 def _compare(reply: Reply) -> None:
@@ -105,11 +103,10 @@ def _compare(reply: Reply) -> None:
         for precision, pair in found.items()
     ]
     reply.add(device=device, steps=CHECK_STEPS, precisions=rows)
-    if not reply.as_json:
-        typer.echo(f"on {device}")
-        for row in rows:
-            verdict = "equal bit for bit" if row["equal"] else "DIFFERENT: a training that goes on is not exact here"
-            typer.echo(f"{row['precision']:<10} {row['step_ms']:>9,.2f} ms a step; two fresh trainings are {verdict}")
+    reply.say(f"on {device}")
+    for row in rows:
+        verdict = "equal bit for bit" if row["equal"] else "DIFFERENT: a training that goes on is not exact here"
+        reply.say(f"{row['precision']:<10} {row['step_ms']:>9,.2f} ms a step; two fresh trainings are {verdict}")
     reply.exit_code = 0 if all(row["equal"] for row in rows) else 1
 
 

@@ -38,11 +38,10 @@ def predict(
             rows = _predict(home, folder_of(home, export), inputs, output)
         predictions = [row for row in rows if "error" not in row]
         reply.add(predictions=predictions, output=None if output is None else str(output.resolve()))
-        if not as_json:
-            for row in predictions:
-                typer.echo(formatted(row))
-            if output is not None:
-                typer.echo(f"wrote {output}")
+        for row in predictions:
+            reply.say(formatted(row))
+        if output is not None:
+            reply.say(f"wrote {output}")
         for row in rows:
             if "error" in row:
                 reply.fail(Failed(**row["error"]))
