@@ -74,13 +74,13 @@ def _head(guess: Guess, preset: Path, rules: Path | None) -> dict[str, Any]:
     for key, value in guess.source.items():
         if isinstance(value, dict):
             source += f"  {key}:  # {comments[key]}\n"
-            source += "".join(f"    {_quoted(name)}: {_yaml(kind)}\n" for name, kind in value.items())
+            source += "".join(f"    {_yaml(name)}: {_yaml(kind)}\n" for name, kind in value.items())
         else:
-            source += f"  {key}: {_quoted(value)}  # {comments[key]}\n"
+            source += f"  {key}: {_yaml(value)}  # {comments[key]}\n"
     return {
         "description": description(guess),
         "preset": preset,
-        "name": _quoted(guess.name),
+        "name": _yaml(guess.name),
         "source": source,
         "splits": _splits(guess.splits),
         "rules": "" if rules is None else f"  schema_file: {rules}  # rules of columns; a row that breaks one is bad\n",
@@ -125,13 +125,13 @@ def _judged(classes: dict[str, int]) -> str:
     most = max(classes, key=classes.__getitem__)
     share = one_line(f"{classes[most] / sum(classes.values()):.0%} are {most}")
     text = f"evaluate:\n  primary: {metric}  # accuracy says little: {share}\n"
-    return text if positive is None else f"{text}  positive: {_quoted(positive)}  # the rare class\n"
+    return text if positive is None else f"{text}  positive: {_yaml(positive)}  # the rare class\n"
 
 
 def _table(guess: Guess) -> dict[str, Any]:
     """Return the fields of `TABLE`; the fewer rows, the smaller the batches and the more dropout."""
     train = _train_rows(guess)
-    transforms = "".join(f"    {_quoted(name)}: {_flow(each)}\n" for name, each in guess.transforms.items())
+    transforms = "".join(f"    {_yaml(name)}: {_yaml(each)}\n" for name, each in guess.transforms.items())
     return {
         "transforms": f"  transforms:  # sizes that fit these data\n{transforms}" if transforms else "",
         "task": guess.task,
@@ -148,8 +148,8 @@ def _words(guess: Guess) -> dict[str, Any]:
     assert words is not None
     train = _train_rows(guess)
     return {
-        "name": _quoted(words.words),
-        "transform": _flow(guess.transforms[words.words]),
+        "name": _yaml(words.words),
+        "transform": _yaml(guess.transforms[words.words]),
         "predicted": f"the classes of {words.tags}: {_first(list(words.classes))}",
         **_fitted(train, _batch(WORDS_BATCHES, train)),
     }
@@ -200,15 +200,9 @@ def _text(guess: Guess) -> dict[str, Any]:
 
 
 def _yaml(value: Any) -> str:
-    return _flow(value) if isinstance(value, dict) else _quoted(value)
-
-
-def _flow(transform: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{name}: {_quoted(value)}" for name, value in transform.items()) + "}"
-
-
-def _quoted(value: Any) -> str:
-    """Return a value as YAML: words without quotes, everything else as JSON."""
+    """Return a value as YAML on a line: mappings in braces, words without quotes, everything else as JSON."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_yaml(inner)}" for name, inner in value.items()) + "}"
     plain = isinstance(value, str) and value.replace("_", "").isalnum() and yaml.safe_load(value) == value
     return value if plain else one_line(json.dumps(value, ensure_ascii=False))
 

@@ -137,8 +137,8 @@ def test_a_decision_waits_for_a_run_that_is_at_work(
     monkeypatch.setenv("MILLRACE_HOME", str(registry_home.home.root))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setattr(decisions, "publish", lambda client, run: decided.append(run))
-    reply: Any = SimpleNamespace(add=lambda **fields: None)
-    decide = partial(decisions.decide, reply, run.run_id, True, YES.reason, True)
+    reply: Any = SimpleNamespace(add=lambda **fields: None, say=lambda line: None)
+    decide = partial(decisions.decide, reply, run.run_id, True, YES.reason)
     assert order_of(runs.locked(run.folder / "lock"), decide, capfd) == "held"
     assert len(decided) == 1 and registry_home.at("champion") == "1"
 

@@ -14,7 +14,8 @@ import pytest
 
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.config import CHIEF, SIDECAR, WORKER, Role
-from tasks.processes.gang import HeldPort, Limits, ProcessLauncher
+from tasks.processes.gang import Limits, ProcessLauncher
+from tasks.processes.local_process import HeldPort
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.signals import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept, pack

@@ -1,4 +1,4 @@
-"""A compute process on this host: the connection to it, and its folder for temporary files.
+"""A compute process on this host: its port, the connection to it, and its folder for temporary files.
 
 A folder has a file that is locked while its owner lives, as the kernel releases the lock of a process that was killed:
 it is removed with its process, and by the next run where nobody was left to.
@@ -31,6 +31,30 @@ CLOSE_SECONDS = 10.0
 
 TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
 """Prefixes of log lines of TensorFlow's C++ code, which stay in the log file and are not shown."""
+
+
+class HeldPort:
+    """A bound socket that does not listen: the kernel gives its port to nobody who asks for a free one.
+
+    With SO_REUSEADDR on both sides a process may listen on such a port, as gRPC does.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Bind a port, or any free one where it is 0; raises `Failed` where that cannot be."""
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            rule = "the host is this one, and the port is free"
+            raise Failed("train.cluster.hosts", f"{host}:{port}: {error.strerror}", rule, "correct it") from error
+        self.address = f"{host}:{self._socket.getsockname()[1]}"
+        """`host:port`."""
+
+    def close(self) -> None:
+        """Release the port."""
+        self._socket.close()
 
 
 class Process:
