@@ -165,7 +165,7 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def read_flags(words: list[str]) -> list[tuple[str, str]]:
-    """Return key and value of each dotted flag."""
+    """Return key and value of each dotted flag: `--a.b VALUE` or `--a.b=VALUE`."""
     rest = list(words)
     flags: list[tuple[str, str]] = []
     while rest:

@@ -164,7 +164,7 @@ def _batch(sizes: tuple[tuple[float, int], ...], train: int) -> int:
 
 
 def _fitted(train: int, batch: int, epochs: int = EPOCHS, most: int = STEPS[1]) -> dict[str, Any]:
-    """Return the fields of `FITTED`, and the steps, for so many rows."""
+    """Return the end of the section `train`, and the steps, for so many rows."""
     steps = max(STEPS[0], min(most, epochs * train // batch))
     every = max(10, steps // 20)
     return {
@@ -172,7 +172,7 @@ def _fitted(train: int, batch: int, epochs: int = EPOCHS, most: int = STEPS[1]) 
         "passes": f"{steps * batch / max(train, 1):.0f} passes",
         "train": f"{train:,}",
         "batch": batch,
-        "fitted": FITTED.format(warmup=min(50, steps // 20), every=every, patience=PATIENCE),
+        "fitted": (SCHEDULED + CHOSEN).format(warmup=min(50, steps // 20), every=every, patience=PATIENCE),
     }
 
 
@@ -194,8 +194,7 @@ def _text(guess: Guess) -> dict[str, Any]:
         "passes": f"{passes:.0f} passes" if passes >= 1.5 else f"{passes:.1g} of a pass",
         "train": kilobytes(int(size)),
         "batch": TEXT_BATCH,
-        "warmup": min(50, steps // 10),
-        "every": steps // 4,
+        "scheduled": SCHEDULED.format(warmup=min(50, steps // 10), every=steps // 4),
     }
 
 
@@ -269,11 +268,13 @@ source:
 {splits}{rules}  bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
 """
 
-FITTED = """\
+SCHEDULED = """\
   schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
   clip_norm: 1.0  # global norm of the gradient
   checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
   evaluate_every: {every}  # steps between evaluations on the validation split
+"""
+CHOSEN = """\
   select: best  # the weights with the best score on the validation split
   early_stopping: {{patience: {patience}}}  # evaluations without improvement of that score
 """
@@ -349,8 +350,4 @@ train:
   batch_size: {batch}  # rows of `block` tokens per step
   optimizer: {{kind: adamw, beta_2: 0.98, weight_decay: 0.1}}
   learning_rate: 0.004  # the maximum of the schedule
-  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
-  clip_norm: 1.0  # global norm of the gradient
-  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
-  evaluate_every: {every}  # steps between evaluations on the validation split
-"""
+{scheduled}"""

@@ -21,8 +21,7 @@ from typing import Any
 
 import yaml
 
-from infra import services
-from infra.services import Layout, ask
+from infra.services import Layout, ask, write_json
 
 DEPLOYED = "prefect/deployed.json"
 
@@ -47,7 +46,7 @@ def is_deployed(layout: Layout, commit: str | None) -> bool:
 
 def store(layout: Layout, commit: str | None) -> None:
     """Store what was deployed just now."""
-    services.write_json(layout.home / DEPLOYED, [sources_sha256(layout, commit), served_sha256(layout)])
+    write_json(layout.home / DEPLOYED, [sources_sha256(layout, commit), served_sha256(layout)])
 
 
 def sources_sha256(layout: Layout, commit: str | None) -> str | None:
@@ -100,13 +99,13 @@ def keeping(layout: Layout, install: Callable[[], None]) -> None:
     path = layout.home / SWITCHED
     record = json.loads(path.read_bytes()) if path.exists() else {"installed": {}}
     before = record.get("before") or {name: is_on for name, is_on, _ in switches(layout)}
-    services.write_json(path, {**record, "before": before})
+    write_json(path, {**record, "before": before})
     install()
     written = switches(layout)
     for name, is_on, switch in written:
         if before.get(name, is_on) != is_on == record["installed"].get(name, is_on):
             switch(not is_on)
-    services.write_json(path, {"installed": {name: is_on for name, is_on, _ in written}})
+    write_json(path, {"installed": {name: is_on for name, is_on, _ in written}})
 
 
 def switches(layout: Layout) -> list[tuple[str, bool, Callable[[bool], Any]]]:

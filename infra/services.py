@@ -315,7 +315,7 @@ def words(options: dict[str, str]) -> list[str]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, in a folder that may be new."""
+    """Write a value as JSON, in a folder that may be new; whoever reads the file has the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_text(json.dumps(value, indent=1))
@@ -329,7 +329,10 @@ KEPT_LOGS = 3
 
 
 def rotate_logs(folder: Path, most: int = LONGEST_LOG) -> list[Path]:
-    """Rotate every log longer than `most` bytes, `x.log` to `x.log.1`, that to `x.log.2`, and return their paths."""
+    """Rotate every log longer than `most` bytes, `x.log` to `x.log.1`, that to `x.log.2`, and return their paths.
+
+    A log is copied and truncated, as its service has it open.
+    """
     rotated = [path for path in sorted(folder.glob("*.log")) if path.stat().st_size > most]
     for path in rotated:
         for number in range(KEPT_LOGS - 1, 0, -1):

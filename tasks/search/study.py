@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
 
+FIELD = "tune.storage"
+SQLITE = "sqlite:///"
+DATABASES = ("postgresql", "sqlite")
+
+Direction = Literal["minimize", "maximize"]
+
 STATES = {
     TrialState.RUNNING: RUNNING,
     TrialState.WAITING: RUNNING,
@@ -143,13 +149,6 @@ def opened(path: Path, name: str, config: TuneConfig, *, higher_is_better: bool,
     direction: Direction = "maximize" if higher_is_better else "minimize"
     with opened_storage(path, config.storage, name, direction) as storage:
         yield Study(storage, name, config, direction, seed)
-
-
-FIELD = "tune.storage"
-SQLITE = "sqlite:///"
-DATABASES = ("postgresql", "sqlite")
-
-Direction = Literal["minimize", "maximize"]
 
 
 def open_file(path: Path, name: str, direction: Direction) -> RDBStorage:

@@ -1,8 +1,11 @@
-"""A bidirectional transformer encoder of a text (BERT: Devlin et al., arXiv 1810.04805), with the blocks of ModernBERT.
+"""Bidirectional transformer encoders: of a text (BERT: Devlin et al., arXiv 1810.04805), and of an image's patches.
 
-Root-mean-square norms before each block, rotary positions, gated feed-forward, no biases (Warner et al., arXiv
-2412.13663); dropout after each block and the embedding. Texts have any length: padding is neither attended to nor part
-of the mean over the tokens that the head reads.
+- The blocks are those of ModernBERT: root-mean-square norms before each, gated feed-forward, no biases (Warner et al.,
+  arXiv 2412.13663), and dropout after each.
+- Of a text: rotary positions, and dropout after the embedding. Texts have any length: padding is neither attended to
+  nor part of the mean over the tokens that the head reads.
+- Vision transformer (Dosovitskiy et al., arXiv 2010.11929), simplified as by Beyer et al. (arXiv 2205.01580): fixed
+  sines and cosines of two axes as positions, no class token: the head reads the mean of all patches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""A multi-layer perceptron (Rumelhart, Hinton and Williams, Nature 323, 1986) over all inputs of an example.
+"""Perceptrons over all inputs of an example: one (Rumelhart, Hinton and Williams, Nature 323, 1986), and a recommender.
 
-Numbers and images are scaled and flattened, ids become vectors (entity embeddings: Guo and Berkhahn, arXiv 1604.06737),
-and a text is the mean of its tokens' vectors (Iyyer et al., ACL 2015).
+- Numbers and images are scaled and flattened, ids become vectors (entity embeddings: Guo and Berkhahn, arXiv
+  1604.06737), and a text is the mean of its tokens' vectors (Iyyer et al., ACL 2015).
+- In a deep learning recommendation model (Naumov et al., arXiv 1906.00091) every id, every text and all numbers
+  together become vectors of one size; the top perceptron reads the vector of the numbers and the products of every
+  pair. With one column of a user and one of an item it is a two-tower model whose score is corrected by the top.
 """
 
 from __future__ import annotations
