@@ -16,9 +16,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, Conflict
-from tasks.config.task import TASKS
+from tasks.config.task import TASKS, ExampleTask, ReadingTask
 from tasks.errors import Failed
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.features import single_input
 from tasks.models.prunable import Prunable, check_heads, prunable_blocks
 
@@ -39,7 +39,7 @@ class EncoderModel(OwnArchitecture, place=2):
     kind: Literal["encoder"] = "encoder"
     """The architecture."""
 
-    task: Predicts | Literal["tagging"] = "classification"
+    task: ReadingTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     width: Units = 128
@@ -136,7 +136,7 @@ class ViTModel(OwnArchitecture, place=5):
     kind: Literal["vit"] = "vit"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     patch: Annotated[int, Field(ge=1, le=256)] = 4

@@ -15,7 +15,8 @@ import numpy as np
 from pydantic import Field
 
 from tasks.config.base import LISTED
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.config.task import ExampleTask
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.features import LOGITS, model_inputs
 from tasks.models.prunable import Group, Prunable
 
@@ -32,7 +33,7 @@ class MlpModel(OwnArchitecture, place=1):
     kind: Literal["mlp"] = "mlp"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     units: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=32)] = (256, 128)
@@ -80,7 +81,7 @@ class DlrmModel(OwnArchitecture, place=6):
     kind: Literal["dlrm"] = "dlrm"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     embedding: Units = 16
