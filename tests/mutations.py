@@ -146,7 +146,7 @@ FIRST = [
     Mutation(
         "tasks/evaluation/metrics.py",
         "        return int(having[having > 0].min()) if (having > 0).any() else 0\n",
-        "        return parts.count\n",
+        "        return worth(self.sizes(contributions, units))\n",
         "test_evaluate_estimates.py",
         "Three positives of a thousand rows decide as surely as a thousand.",
     ),
@@ -2147,7 +2147,7 @@ FIRST = [
     Mutation(
         "tasks/records/near/search.py",
         "near.dropped.setdefault(row.spill, np.zeros(spills.rows(row.spill), bool))[row.number]",
-        "near.dropped.setdefault(first.spill, np.zeros(spills.rows(first.spill), bool))[row.number]",
+        "near.dropped.setdefault(others[0].spill, np.zeros(spills.rows(others[0].spill), bool))[row.number]",
         "test_convert_parts.py",
         "Of several runs other rows than the near-duplicates are dropped.",
     ),
@@ -4539,7 +4539,7 @@ SIXTH = [
     Mutation(
         "tasks/compression/verdicts.py",
         'product(spec.methods, "gzip_limit")',
-        'product(form.methods, "size_ratio")',
+        'product(spec.methods, "size_ratio")',
         (
             "test_compress_variants.py test_compress_methods.py test_compress_parts.py"
             " test_compress_unequal_parts.py test_compress_gates.py"
@@ -4760,7 +4760,7 @@ SIXTH = [
     Mutation(
         "tasks/training/memory.py",
         "hardware.available() // bench.hosts.count(bench.hosts[bench.rank])",
-        "memory.available()",
+        "hardware.available()",
         "test_train_memory.py test_train_group.py test_train_decides.py",
         (
             "Several processes of a host each count on all of its memory, and fit_memory chooses steps for"
