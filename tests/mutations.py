@@ -450,7 +450,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/batches.py",
+        "tasks/feed/snapshot_reader.py",
         "            weights = weights * features[WEIGHT]\n",
         "            weights = features[WEIGHT]\n",
         "test_snapshot_reading.py::test_rows_past_the_last_epoch_have_no_weight_whatever_their_own",
@@ -763,7 +763,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/blake2b.py",
+        "tasks/snapshots/transforms/graphs.py",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)\n",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths < end)\n",
         "test_transform_edges.py::test_the_hash_of_the_graph_is_that_of_python_at_every_length",
@@ -2295,7 +2295,7 @@ FIRST = [
         "All parts of a time but the first are not standardised.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/samples.py",
+        "tasks/snapshots/transforms/statistics.py",
         "text[: self._size]))",
         "text))",
         "test_transform_fitting.py",
@@ -2746,7 +2746,7 @@ SECOND = [
         "The ndcg of queries is too low: even a perfect order does not reach 1.",
     ),
     Mutation(
-        "tasks/feed/batches.py",
+        "tasks/feed/snapshot_reader.py",
         (
             '        if WEIGHT in features and self.order != "stored":  # metrics, of stored order, are of'
             " examples without weights\n"
@@ -3009,7 +3009,7 @@ SECOND = [
         "The ends of confidence intervals are shifted to the wrong side (wrong sign of the skewness).",
     ),
     Mutation(
-        "tasks/snapshots/transforms/samples.py",
+        "tasks/snapshots/transforms/statistics.py",
         "        order = np.argsort(self._priorities)[:ROWS]\n",
         "        order = np.argsort(self._priorities)\n",
         "test_transform_fitting.py test_transform_parts.py",
@@ -4580,7 +4580,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/order.py",
+        "tasks/feed/orders.py",
         "(passes < epochs - epoch)",
         "(passes <= epochs - epoch)",
         (
@@ -4667,7 +4667,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/moments.py",
+        "tasks/snapshots/transforms/statistics.py",
         "self.squares + squares + delta**2 * (self.count * count / total)",
         "self.squares + squares",
         (

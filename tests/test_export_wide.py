@@ -15,8 +15,8 @@ from tasks.exporting.preprocess import Preprocess, of_description
 from tasks.reader import Reader
 from tasks.reader import hash as reader
 from tasks.snapshots.transforms import categories
-from tasks.snapshots.transforms.blake2b import digest8
 from tasks.snapshots.transforms.categories import Hash, Vocabulary
+from tasks.snapshots.transforms.graphs import digest8
 
 STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "number": [

@@ -97,7 +97,7 @@ from pathlib import Path
 import pyarrow as pa
 from tasks.reader import Reader
 from tasks.snapshots.fitting import TransformConfig, choose, fit, graph
-from tasks.snapshots.transforms.layout import lay_out
+from tasks.snapshots.fitting import lay_out
 from tasks.sources.features import Feature
 
 features = {"x": Feature("number", "float32")}

@@ -19,8 +19,7 @@ from tasks.reader.log_mel import FLOOR, decoded, mel_filters, resampled
 from tasks.reader.time_parts import load, names_of, on_circle, parts_of
 from tasks.reader.values import NO_TIME, Unusable
 from tasks.snapshots.transforms.categories import most_frequent
-from tasks.snapshots.transforms.files import own_code
-from tasks.snapshots.transforms.function import Function
+from tasks.snapshots.transforms.function import Function, own_code
 from tasks.snapshots.transforms.numbers import Standardise, ranks
 from tasks.sources.features import Feature
 

@@ -21,10 +21,9 @@ from tasks.reader import Reader, Unusable, cast
 from tasks.reader.function import FOLDER
 from tasks.reader.log_mel import mel_filters
 from tasks.reader.values import NO_TIME
-from tasks.snapshots.fitting import TRANSFORMS
+from tasks.snapshots.fitting import TRANSFORMS, lay_out, target_names
 from tasks.snapshots.transforms.categories import Vocabulary
 from tasks.snapshots.transforms.function import Function
-from tasks.snapshots.transforms.layout import lay_out, target_names
 from tasks.snapshots.transforms.media import LogMel
 from tasks.snapshots.transforms.numbers import Bucketize, Keep, Missing, Quantile
 from tasks.snapshots.transforms.texts import HashWords, Words

@@ -21,7 +21,7 @@ from tasks.guess.found import SUPPORTED
 from tasks.reader.decoding import BROKEN, DEEP, deep_levels
 from tasks.records.column_types.media import BLOCK
 from tasks.snapshots.transforms.media import range_of
-from tasks.snapshots.transforms.samples import NumberSample
+from tasks.snapshots.transforms.statistics import NumberSample
 from tasks.sources.record_files import decode
 from tasks.sources.tfrecord import payloads
 from tasks.sources.webdataset import Sample, is_json, is_webdataset, samples

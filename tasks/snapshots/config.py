@@ -16,8 +16,8 @@ from tasks.config.inputs import IMAGE, PREDICTED
 from tasks.config.kinds import Kind, any_of
 from tasks.errors import Failed
 from tasks.snapshots.fitting import TransformConfig, choose
+from tasks.snapshots.transforms import Text
 from tasks.snapshots.transforms.media import GreyRange, Image, Pixels
-from tasks.snapshots.transforms.transform import Text
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class TableSnapshot(SnapshotKind):
         return table.transformed(records, transform)
 
     def own_files(self) -> list[tuple[str, str]]:
-        from tasks.snapshots.transforms.files import own_sources
+        from tasks.snapshots.transforms.function import own_sources
 
         return own_sources(self.transforms)
 

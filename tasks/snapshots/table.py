@@ -27,11 +27,10 @@ from tasks.reader.vocabulary import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
 from tasks.records.reading import missing_of, typed
 from tasks.snapshots import LENGTHS, ArrayShard, lineage_of, parts_of, tags, text, write_array, write_hashes
-from tasks.snapshots.fitting import choose, fit
-from tasks.snapshots.transforms.files import own_code, reader_files
-from tasks.snapshots.transforms.layout import Layout, lay_out, target_names
-from tasks.snapshots.transforms.moments import Moments
-from tasks.snapshots.transforms.transform import LABEL, TARGET, WEIGHT, Transform, own_array
+from tasks.snapshots.fitting import Layout, choose, fit, lay_out, target_names
+from tasks.snapshots.transforms import LABEL, TARGET, WEIGHT, Transform, own_array
+from tasks.snapshots.transforms.function import own_code, reader_files
+from tasks.snapshots.transforms.statistics import Moments
 from tasks.sources.features import Feature, of_role
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY

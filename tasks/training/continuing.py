@@ -7,7 +7,7 @@ from typing import Any
 from tasks.artifacts import Model, Snapshot
 from tasks.config.base import identity
 from tasks.errors import Refused
-from tasks.feed.order import steps_of
+from tasks.feed.orders import steps_of
 from tasks.training.config import TrainConfig
 from tasks.training.seeds import choice_of
 

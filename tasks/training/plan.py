@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tasks.config.base import Conflict
 from tasks.errors import Refused
-from tasks.feed.order import steps_of
-from tasks.feed.orders import Order
+from tasks.feed.orders import Order, steps_of
 from tasks.training.config import TrainConfig
 from tasks.training.schedules import ScheduleConfig
 

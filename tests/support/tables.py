@@ -25,7 +25,7 @@ from tasks.processes.workbench import Workbench
 from tasks.reader import Reader, cast
 from tasks.snapshots import table
 from tasks.snapshots.fitting import TransformConfig
-from tasks.snapshots.transforms.transform import Fitted
+from tasks.snapshots.transforms import Fitted
 from tasks.sources.features import Feature
 from tasks.sources.rows import hashes_of
 from tasks.store.staging import Staging

@@ -15,9 +15,8 @@ from tasks.errors import Failed
 from tasks.reader.cast import CATEGORY_BYTES
 from tasks.reader.values import Values
 from tasks.reader.vocabulary import FIRST, MISSING, UNKNOWN
-from tasks.snapshots.transforms.blake2b import BLOCK, digest8
-from tasks.snapshots.transforms.graphs import Graph
-from tasks.snapshots.transforms.transform import CATEGORIES, Fitted, Fitter, Known, Rows, Transform
+from tasks.snapshots.transforms import CATEGORIES, Fitted, Fitter, Known, Rows, Transform
+from tasks.snapshots.transforms.graphs import BLOCK, Graph, digest8
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:

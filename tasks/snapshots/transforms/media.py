@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_
 from tasks.config import inputs
 from tasks.config.base import LATER, LISTED, Conflict
 from tasks.reader.values import Values
-from tasks.snapshots.transforms.samples import NumberSample
-from tasks.snapshots.transforms.transform import Fitted, Fitter, Known, Rows, Transform, no_flag
+from tasks.snapshots.transforms import Fitted, Fitter, Known, Rows, Transform, no_flag
+from tasks.snapshots.transforms.statistics import NumberSample
 from tasks.sources.features import Feature
 
 Pixels = Annotated[int, Field(ge=1, le=4096)]

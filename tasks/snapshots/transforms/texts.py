@@ -15,10 +15,10 @@ from tasks.config.base import Conflict
 from tasks.reader.tokens import PADDING
 from tasks.reader.values import Values
 from tasks.reader.words import FIRST, UNKNOWN, plain
+from tasks.snapshots.transforms import Fitted, Fitter, Known, Rows, Transform, own_array
 from tasks.snapshots.transforms.categories import most_frequent, refuse_too_many
 from tasks.snapshots.transforms.graphs import Graph
-from tasks.snapshots.transforms.samples import TextSample
-from tasks.snapshots.transforms.transform import Fitted, Fitter, Known, Rows, Transform, own_array
+from tasks.snapshots.transforms.statistics import TextSample
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:
