@@ -64,7 +64,7 @@ FIRST = [
         "The test split has none of a rare class, though a later seed would have it there.",
     ),
     Mutation(
-        "tasks/guess/predicted.py",
+        "tasks/guess/columns.py",
         " or min(named) >= OF_CLASS\n",
         " or min(named) > 0\n",
         "test_init_reads_cells.py",
@@ -611,7 +611,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         (
             "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.where(given[:, None], "
             "np.maximum(of_bands, 1), 0)\n"
@@ -2218,14 +2218,14 @@ FIRST = [
         "Only the first piece of a folder has at most so many files.",
     ),
     Mutation(
-        "tasks/sources/class_folders.py",
+        "tasks/sources/folders.py",
         "listed = zip(paths, self._listed[start:stop], strict=True)",
         "listed = zip(paths, self._listed[: stop - start], strict=True)",
         "test_source_parts.py",
         "A folder of more files than a piece has cannot be read.",
     ),
     Mutation(
-        "tasks/sources/class_folders.py",
+        "tasks/sources/folders.py",
         "paths.__getitem__, splits, hashes_of(read))",
         "self._paths.__getitem__, splits, hashes_of(read))",
         "test_source_parts.py",
@@ -2617,7 +2617,7 @@ FIRST = [
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
     Mutation(
-        "tasks/sources/rows.py",
+        "tasks/sources/hashes.py",
         "        parts += [binary_of(marks.view(np.uint8).reshape(rows, 8)), cells]\n",
         "        parts += [cells]\n",
         "test_convert_stays.py",
@@ -2631,7 +2631,7 @@ FIRST = [
         "Copies have the first split by name, not that of the smallest hash.",
     ),
     Mutation(
-        "tasks/records/cells.py",
+        "tasks/records/column_types/__init__.py",
         "cast.measured, cast.exact)",
         "cast.measured)",
         "test_init_reads_cells.py",
@@ -2659,7 +2659,7 @@ FIRST = [
         "Rows whose keys differ in case are read twice, or not at all, where two pieces meet.",
     ),
     Mutation(
-        "tasks/guess/predicted.py",
+        "tasks/guess/columns.py",
         "    counts |= kept\n",
         "",
         "test_init_reads_cells.py",
@@ -2995,7 +2995,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         "    return list(combinations(range(_differing(similarity) + 2), 2))\n",
         "    return list(combinations(range(_differing(similarity) + 1), 2))\n",
         "test_convert_near_duplicates.py",
@@ -3319,7 +3319,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/sources/text_files.py",
+        "tasks/sources/folders.py",
         "                    begin = begin if lines else offset\n",
         "                    begin = offset\n",
         "test_convert_text_files.py test_source_parts.py",
@@ -3842,7 +3842,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         "    given = np.array([found_hash is not None for found_hash in found], bool)\n",
         "    given = np.array([bool(found_hash) for found_hash in found], bool)\n",
         "test_convert_near_duplicates.py test_convert_duplicates.py",
@@ -4064,7 +4064,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         "    return common / (len(ours) + len(theirs) - common)\n",
         "    return common / max(len(ours), len(theirs))\n",
         "test_convert_near_duplicates.py test_golden_draws.py",
@@ -4680,7 +4680,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/guess/tags.py",
+        "tasks/guess/candidates.py",
         "            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))\n",
         "",
         "test_init_tags.py test_init_guesses.py",

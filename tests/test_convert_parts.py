@@ -21,11 +21,11 @@ from tasks.records import duplicates as parts_of_runs
 from tasks.records import reading as columns
 from tasks.records.assignment import Assignment
 from tasks.records.column_types import column_type, merge_by_key
+from tasks.records.column_types.media import NotAnImage, pixel_sums
 from tasks.records.config import RecordsConfig
 from tasks.records.merging import Merger, Regrouper, Shard, Spills
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
-from tasks.records.pixels import NotAnImage, sums
 from tasks.records.profile import profile
 from tasks.records.reading import RecordsReader, missing_of, read_manifest
 from tasks.records.rules import Rules
@@ -924,10 +924,10 @@ def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it(monkeypat
     for options, shape, total in (({}, (3, 2, 3), [60, 120, 180]), ({"transparency": 1}, (3, 2, 4), [60, 120, 180, 0])):
         payload = io.BytesIO()
         palette.save(payload, "PNG", **options)
-        found = sums(payload.getvalue(), 6)
+        found = pixel_sums(payload.getvalue(), 6)
         assert (found.shape, found.sums, found.squares[0]) == (shape, total, 600)
         with pytest.raises(NotAnImage, match="2 x 3 = 6 pixels; records.max_pixels is 5"):
-            sums(payload.getvalue(), 5)
+            pixel_sums(payload.getvalue(), 5)
 
 
 def test_a_column_that_tells_the_label_is_suspicious(bench: Workbench) -> None:

@@ -19,8 +19,8 @@ from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.column_types.media import PixelSums
 from tasks.records.config import RecordsConfig
-from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot

@@ -15,7 +15,7 @@ from PIL.PngImagePlugin import PngInfo
 from tasks.reader import Unusable
 from tasks.reader.decoding import ORIENTATION, flat
 from tasks.reader.image import load
-from tasks.records.pixels import sums
+from tasks.records.column_types.media import pixel_sums
 from tasks.snapshots.transforms.media import Image as ImageTransform
 from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
@@ -153,7 +153,7 @@ def test_a_bmp_whose_alpha_is_zero_everywhere_is_opaque(alpha: int) -> None:
     payload = b"BM" + struct.pack("<IHHI", 14 + 108 + len(pixels), 0, 0, 14 + 108) + header + pixels
     shown, channels = ([[10, 20, 30]] * 2, 3) if not alpha else ([[132, 137, 142], [255] * 3], 4)
     assert np.asarray(flat(payload)).tolist() == [shown]
-    assert sums(payload, 10).shape == (1, 2, channels)
+    assert pixel_sums(payload, 10).shape == (1, 2, channels)
 
 
 SCAN = np.linspace(300, 480, 48).round().reshape(6, 8)
@@ -197,7 +197,7 @@ def test_images_of_eight_bits_have_no_range() -> None:
 def test_statistics_of_sixteen_bits_are_of_their_levels() -> None:
     levels = np.array([[300, 40_000]])
     for kind in ("<u2", ">u2", "int32"):
-        found = sums(encoded(Image.fromarray(levels.astype(kind)), "TIFF"), 10)
+        found = pixel_sums(encoded(Image.fromarray(levels.astype(kind)), "TIFF"), 10)
         assert (found.shape, found.sums) == ((1, 2, 1), [40_300])
 
 

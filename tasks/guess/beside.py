@@ -10,11 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from tasks.errors import Refused
+from tasks.guess.candidates import is_binary
+from tasks.guess.columns import with_several
 from tasks.guess.found import Choices, Columns, Guess, name_of
-from tasks.guess.predicted import is_binary, with_several
 from tasks.guess.samples import Sample, kind_of_file, sample_files
 from tasks.guess.tables import describe, guess_rows, guess_table, section
-from tasks.sources.class_folders import is_image, is_sound
+from tasks.sources.folders import is_image, is_sound
 
 TABLES = ("csv", "jsonl", "parquet")
 TRIED = 100

@@ -16,13 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.guess.tags import is_list_of_texts, is_numeric
 from tasks.reader.formats import MOST_ITEMS, Dates, Format, Lists, Numbers, of_state
 from tasks.reader.values import BLANKS, MISSING
 from tasks.reader.values import NUMBER as DECIMAL
 from tasks.records.column_types.numbers import Time
-from tasks.sources.class_folders import is_image, is_sound
 from tasks.sources.features import Feature
+from tasks.sources.folders import is_image, is_sound
 
 FEW_CLASSES = 20
 """Different integers at most that are classes and not a quantity."""
@@ -322,3 +321,29 @@ def _payloads(values: pa.Array) -> list[bytes]:
     """Return the bytes of some values, of a struct as Hugging Face writes it too."""
     some = [value.get("bytes") if isinstance(value, dict) else value for value in values.slice(0, 100).to_pylist()]
     return [value for value in some if isinstance(value, bytes)]
+
+
+WHOLE_OR_DECIMAL = re.compile(r"-?\d+(\.\d+)?")
+
+
+def is_list_of_texts(values: pa.Array) -> bool:
+    """Return whether a column has lists of texts."""
+    item = item_of(values)
+    return item is not None and bool(pa.types.is_string(item) or pa.types.is_large_string(item))
+
+
+def item_of(values: pa.Array) -> pa.DataType | None:
+    """Return the type of the items of lists of any length; None for another column."""
+    kind = values.type
+    return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
+
+
+def is_numeric(values: pa.Array) -> bool:
+    """Return whether all items of lists are numbers, or texts of some."""
+    flat = pc.unique(flat_texts(values))
+    return all(WHOLE_OR_DECIMAL.fullmatch(value) for value in flat.drop_null().slice(0, 1000).to_pylist())
+
+
+def flat_texts(values: pa.Array) -> pa.Array:
+    """Return the items of all lists as texts."""
+    return pc.list_flatten(values).cast(pa.large_string())

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from tasks.errors import Refused
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.records.assignment import COLUMN, Assignment
 from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category
 from tasks.records.config import USUAL_NAMES, RecordsConfig
 from tasks.records.sorting import one_chunk
 from tasks.sources import Rows
-from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
-from tasks.sources.hashes import SPACE, Hashes, bounds, digests, split_numbers
+from tasks.sources.hashes import SPACE, Hashes, bounds, digests, hashes_of, hashes_of_rows, split_numbers
 from tasks.sources.kinds import SourceConfig
-from tasks.sources.rows import hashes_of, hashes_of_rows
+from tasks.sources.record_files import bytes_entry
+from tasks.sources.values import Encoded, join, values_of
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
 HELD_OUT_BYTES = 500_000
@@ -184,7 +184,7 @@ def choose(drawn: Drawn, shares: Iterable[dict[str, float]]) -> tuple[dict[str, 
 
 def _classes(feature: Feature, raw: pa.Array) -> pa.Array:
     """Return the class of each row, null of rows without one."""
-    typed = cells.typed(feature, raw, 0)
+    typed = column_types.typed(feature, raw, 0)
     bad = np.isin(np.arange(len(raw)), list(typed.bad))
     return pc.if_else(pa.array(bad), None, typed.values)
 
@@ -203,7 +203,7 @@ def _contents(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
         if feature.kind in PAYLOADS:
             entries += bytes_entry(name, pc.fill_null(raw[name].cast(pa.large_binary()), b""))
         else:
-            typed = cells.typed(feature, raw[name], 0)
+            typed = column_types.typed(feature, raw[name], 0)
             entries += typed.exact or column_type(feature).entry(name, typed.values)
     return digests(values_of(join(*entries)))[:, 0]
 

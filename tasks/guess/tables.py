@@ -22,9 +22,8 @@ from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Choices, Columns, Guess
 from tasks.guess.samples import Sample
 from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
-from tasks.guess.tags import VOCABULARY
 from tasks.reader.formats import Dates
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
 from tasks.sources.kinds import SourceConfig
 from tasks.sources.kinds.tables import CsvSource
@@ -249,7 +248,7 @@ def _offers_of_times(columns: Columns, sample: Sample) -> Iterator[str]:
             continue
         form = columns.formats.get(name)
         feature = Feature("time", "int64", format=None if form is None else {"kind": Dates.kind, **form})
-        times = np.sort(np.asarray(cells.typed(feature, sample.columns[name], 0).values))
+        times = np.sort(np.asarray(column_types.typed(feature, sample.columns[name], 0).values))
         begin, *later = times[[0, len(times) * 8 // 10, len(times) * 9 // 10]].tolist()
         if begin == NO_TIME or not begin < later[0] < later[1] or later[1] - begin < DAY:
             continue
@@ -305,3 +304,6 @@ def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
                 yield from (value for value in column.to_pylist() if value)
 
     return list(islice(values(), SAMPLED_FILES))
+
+
+VOCABULARY = 20_000

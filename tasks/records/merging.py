@@ -17,13 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.records.arrays import ArrayWriter
-from tasks.records.column_types import column_type
+from tasks.records.column_types import States, column_type, merged, states_of
 from tasks.records.near import ASIDE
 from tasks.records.sorting import PLACE, ROW, SPLIT, Spill, one_chunk, write_spill
-from tasks.records.statistics import States, merged, states_of
-from tasks.sources.encoding import examples, framed
 from tasks.sources.features import Feature
 from tasks.sources.hashes import SPACE, shard_bounds
+from tasks.sources.record_files import examples, framed
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
 

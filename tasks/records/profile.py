@@ -4,7 +4,7 @@ Integers (counts, pixels, bytes) are summed exactly and floats by Chan's method 
 does not depend on which attempt wrote which shard.
 
 It is made of a sample of each split: the rows with the lowest places, which are keyed hashes, so that the sample is
-random and the same for the same data. Counts, means and extremes are of all rows (`tasks.records.statistics`).
+random and the same for the same data. Counts, means and extremes are of all rows (`tasks.records.column_types`).
 """
 
 from __future__ import annotations

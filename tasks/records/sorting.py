@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.records.assignment import COLUMN, UNASSIGNED, Assignment
 from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category, unequal
@@ -25,10 +25,9 @@ from tasks.records.config import RecordsConfig
 from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
 from tasks.sources import Partition, Rows, Source
-from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
-from tasks.sources.hashes import digests, places
-from tasks.sources.rows import hashes_of, hashes_of_rows
+from tasks.sources.hashes import digests, hashes_of, hashes_of_rows, places
+from tasks.sources.values import Encoded, join, values_of
 from tasks.store.staging import TEMPORARY, Staging
 
 SPILL_VERSION = 4
@@ -213,7 +212,7 @@ class Sorter:
         columns = {KEY: self._column(self._key, raw, bad) if self._key else keys.cast(pa.string())}
         for name, feature in self.features.items():
             if name != KEY:
-                typed = cells.typed(feature, raw[name], self._config.max_pixels)
+                typed = column_types.typed(feature, raw[name], self._config.max_pixels)
                 columns[name] = typed.values
                 if typed.exact:
                     exact[name] = typed.exact

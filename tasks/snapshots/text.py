@@ -21,6 +21,7 @@ from tasks.config.task import SCORED
 from tasks.errors import Failed
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import of_role
+from tasks.sources.values import not_utf8
 
 TOKENIZER, LAYOUT = "tokenizer.json", "tokens.json"
 BYTES = 256
@@ -213,7 +214,7 @@ def text_of(records: RecordsReader, split: str, index: int, column: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+        saw = not_utf8(error)
         raise Failed(records.key(split, index), saw, "text must be UTF-8", "convert it, or leave it out") from error
 
 

@@ -20,8 +20,8 @@ from tasks.sources import Rows
 from tasks.sources.delimited import Block, Delimited, Dialect, Opened, first_record
 from tasks.sources.hashes import Hashes
 from tasks.sources.kinds.columns import ReferringTables, check_columns, header_names
-from tasks.sources.rows import Numbered, is_utf8, texts, with_nul
 from tasks.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom
+from tasks.sources.table_files import Numbered, is_utf8, texts, with_nul
 
 MAX_UNCLOSED = 100
 """Lines in a quote that is not closed, at most: it may hide as many rows."""

@@ -8,13 +8,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from tasks.errors import Failed, Refused
 from tasks.sources import Partition
@@ -112,13 +112,34 @@ def pattern(glob: str) -> Callable[[str], bool]:
     return lambda path: compiled.fullmatch(path) is not None
 
 
-class Hashes:
-    """SHA-256 of files below a folder, computed in threads and cached in the folder `memory`, where one is given."""
+class Cache:
+    """A file in the folder `memory`, where one is given, with the content hashes of what is at a path."""
+
+    def __init__(self, path: Path, memory: Path | None) -> None:
+        name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
+        self._file = None if memory is None else memory / "sources" / f"{name}.json"
+
+    def load(self) -> dict[str, Any]:
+        """Return what was saved; nothing where there is no such file, or a broken one."""
+        try:
+            cached: dict[str, Any] = json.loads(self._file.read_bytes()) if self._file else {}
+            return cached
+        except (OSError, ValueError):
+            return {}
+
+    def save(self, cached: Mapping[str, Any]) -> None:
+        """Write the file."""
+        if self._file is not None:
+            with suppress(OSError):  # without the cache all is hashed again
+                write(self._file, canonical(cached))
+
+
+class Folder:
+    """The files of a folder, with their SHA-256, computed in threads and cached in the folder `memory`."""
 
     def __init__(self, root: Path, memory: Path | None) -> None:
         self.root = root
-        name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
-        self._file = None if memory is None else memory / "sources" / f"{name}.json"
+        self._cache = Cache(root, memory)
         self._known: dict[str, list] | None = None
         """Stat key and hash of settled files, as of the last call of `of`."""
 
@@ -128,7 +149,7 @@ class Hashes:
 
     def of(self, paths: list[str]) -> list[str]:
         """Return the hashes, in order; raises `Failed` for a file that is missing, unreadable or changes meanwhile."""
-        cached = self._load()
+        cached = self._cache.load()
         hashes: list[str] = []
         updated, saved, cancelled = dict(cached), time.monotonic(), Event()
         # of many files several are a task: to look one up in the cache takes less time than to hand it to a thread
@@ -146,10 +167,10 @@ class Hashes:
                 if max(stat_key[1], stat_key[2]) < time.time_ns() - SETTLED_NS:
                     updated[path] = [*stat_key, sha256]
                 if time.monotonic() - saved > SAVE_EVERY:
-                    self._save(updated)
+                    self._cache.save(updated)
                     saved = time.monotonic()
         if updated != cached:
-            self._save(updated)
+            self._cache.save(updated)
         self._known = updated
         return hashes
 
@@ -183,7 +204,7 @@ class Hashes:
         with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
             yield file
         if self._known is None:
-            self._known = self._load()
+            self._known = self._cache.load()
         if self._hash(path, self._known.get(path), Event())[1] != sha256:
             raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
 
@@ -204,18 +225,6 @@ class Hashes:
             return stat_key, sha.hexdigest()
 
         return _read_or_fail(path, compute)
-
-    def _save(self, cached: dict[str, list]) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # without the cache it is hashed again
-                write(self._file, canonical(cached))
-
-    def _load(self) -> dict[str, list]:
-        try:
-            cached: dict[str, list] = json.loads(self._file.read_bytes()) if self._file else {}
-            return cached
-        except (OSError, ValueError):
-            return {}
 
 
 @contextmanager

@@ -16,10 +16,10 @@ import pyarrow.types as pt
 
 from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Rows
+from tasks.sources.hashes import hashes_of_columns
 from tasks.sources.kinds.columns import ReferringTables, check_columns
-from tasks.sources.rows import Numbered, hashes_of_columns, texts
 from tasks.sources.streams import check_ratio, reading
-from tasks.sources.table_files import Part, Tables
+from tasks.sources.table_files import Numbered, Part, Tables, texts
 from tasks.sources.values import column, leaves
 
 FIXED = re.compile(r"Expected all lists to be of size", re.IGNORECASE)

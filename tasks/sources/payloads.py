@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Bad, Rows
 from tasks.sources.kinds.columns import ColumnsSource
-from tasks.sources.rows import Columns, selected
+from tasks.sources.values import Columns
 
 UNLISTED = "no such file when the source was listed"
 
@@ -159,3 +159,11 @@ def _replaced(
         None if part.hashes is None else part.hashes[good],
         bad,
     )
+
+
+def selected(rows: Rows, begin: int, end: int) -> Rows:
+    """Return the rows from `begin` to `end`, without bad ones."""
+    columns = {name: column.slice(begin, end - begin) for name, column in rows.columns.items()}
+    splits = None if rows.splits is None else rows.splits.slice(begin, end - begin)
+    hashes = None if rows.hashes is None else rows.hashes[begin:end]
+    return Rows(columns, rows.keys.slice(begin, end - begin), lambda row: rows.place(begin + row), splits, hashes)

@@ -14,10 +14,11 @@ from tasks.errors import Failed
 from tasks.reader.function import imported
 from tasks.sources import Partition, Rows, Source
 from tasks.sources.features import Feature
+from tasks.sources.hashes import bytes_of, hashes_of
 from tasks.sources.kinds.columns import ColumnsSource, features_of, read_columns, shape_of
 from tasks.sources.payloads import columns_of_files
-from tasks.sources.rows import Numbered, bytes_of, hashes_of
-from tasks.sources.values import LISTS, NOT_NUMBERS, columns_of
+from tasks.sources.table_files import Numbered
+from tasks.sources.values import LISTS, NOT_NUMBERS, columns_of, not_utf8
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 """Bytes of a batch, about, and its rows at most."""
@@ -156,7 +157,7 @@ def _text(name: str, value: str | bytes) -> str:
         text = value.decode() if isinstance(value, bytes) else value
         text.encode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: byte {error.start} (0x{error.object[error.start]:02x}) is not UTF-8") from None
+        raise ValueError(f"{name}: {not_utf8(error)}") from None
     except UnicodeEncodeError:
         raise ValueError(f"{name}: half of a surrogate pair") from None
     return text

@@ -39,7 +39,7 @@ from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source
 from tasks.sources.features import Feature
 from tasks.sources.kinds.columns import ColumnsSource, check_columns, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
-from tasks.sources.values import column_of, text_of
+from tasks.sources.values import column_of, not_utf8, text_of
 
 SELECT = re.compile(r"[\s(]*(select|with|values|table)\b", re.IGNORECASE)
 
@@ -267,4 +267,4 @@ def _fitting(value: Any) -> tuple[str | None, str | None]:
     try:
         return value.decode(), None
     except UnicodeDecodeError as error:
-        return None, f"byte {error.start} (0x{value[error.start]:02x}) is not UTF-8"
+        return None, not_utf8(error)

@@ -13,13 +13,13 @@ import google_crc32c
 import numpy as np
 
 from tasks.sources import Rows
+from tasks.sources.hashes import hashes_of
 from tasks.sources.kinds.columns import TableFiles, check_columns, shape_of
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.record_files import HEADER, RecordFile, decode, frames, masked
-from tasks.sources.rows import Numbered, hashes_of
 from tasks.sources.streams import compression_of, open_stream, reading, whole
-from tasks.sources.table_files import Part, Tables
-from tasks.sources.values import columns_of
+from tasks.sources.table_files import Numbered, Part, Tables
+from tasks.sources.values import columns_of, not_utf8
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 """Bytes of a batch, about, and its rows at most."""
@@ -128,7 +128,7 @@ class Tfrecord(Tables):
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: byte {error.start} (0x{value[error.start]:02x}) is not UTF-8") from None
+            raise ValueError(f"{name}: {not_utf8(error)}") from None
 
     def _is_table(self, name: str) -> bool:
         return not ENDING.search(name.lower()) or is_shard(name)

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from tasks.errors import Failed
 from tasks.sources import Bad, Rows
+from tasks.sources.hashes import bytes_of, hashes_of
 from tasks.sources.kinds.columns import TableFiles, check_columns
 from tasks.sources.payloads import Payloads, columns_of_files
-from tasks.sources.rows import bytes_of, hashes_of
 from tasks.sources.streams import Stream, TarEntry, compression_of, members, open_stream
 from tasks.sources.table_files import Part, Tables
-from tasks.sources.values import NOT_NUMBERS, columns_of, names_in, value
+from tasks.sources.values import NOT_NUMBERS, columns_of, names_in, not_utf8, value
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 """Bytes of a batch, about, and its rows at most."""
@@ -161,7 +161,7 @@ class Webdataset(Tables):
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: byte {error.start} (0x{content[error.start]:02x}) is not UTF-8") from None
+            raise ValueError(f"{name}: {not_utf8(error)}") from None
         return text if column_type == "text" else text.strip()
 
     @contextmanager

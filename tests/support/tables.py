@@ -27,7 +27,7 @@ from tasks.snapshots import table
 from tasks.snapshots.fitting import TransformConfig
 from tasks.snapshots.transforms import Fitted
 from tasks.sources.features import Feature
-from tasks.sources.rows import hashes_of
+from tasks.sources.hashes import hashes_of
 from tasks.store.staging import Staging
 
 FOLDER = Path()

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.records.column_types import ColumnType, State, Typed
-from tasks.sources import encoding
-from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, values_of
 from tasks.sources.features import Feature
+from tasks.sources.record_files import bytes_entry, bytes_list_entry
+from tasks.sources.values import Encoded, not_utf8, sizes_of, values_of
 
 TEXT, LISTS = pa.large_string(), pa.list_(pa.string())
 WORD = Feature("text", "string")
@@ -129,14 +129,14 @@ def _decoded(raw: Encoded) -> Typed:
             try:
                 texts.append(content.decode())
             except UnicodeDecodeError as error:
-                bad[row] = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+                bad[row] = not_utf8(error)
                 texts.append("")
         return Typed(pa.array(texts, TEXT), bad)
 
 
 def _sizes(values: Encoded) -> State:
     """Return the number of values, and their smallest, largest and total number of bytes."""
-    lengths = encoding.lengths_of(values)
+    lengths = sizes_of(values)
     if not len(lengths):
         return {"count": 0, "bytes": {"sum": 0}}
     extent = {"min": int(lengths.min()), "max": int(lengths.max()), "sum": int(np.sum(lengths))}

@@ -11,8 +11,8 @@ from pydantic import Field, StringConstraints, model_validator
 from tasks.config.base import LATER, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath
 from tasks.errors import Refused
 from tasks.sources.features import DTYPES, KEY, OTHER, Feature, Kind
+from tasks.sources.kinds import DataSource
 from tasks.sources.kinds.formats import TYPES, CellFormat
-from tasks.sources.kinds.kind import DataSource
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
