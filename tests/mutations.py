@@ -2219,8 +2219,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/sources/folders.py",
-        "listed = zip(paths, self._listed[start:stop], strict=True)",
-        "listed = zip(paths, self._listed[: stop - start], strict=True)",
+        "zip(self._paths[start:stop], self._listed[start:stop], strict=True)",
+        "zip(self._paths[start:stop], self._listed[: stop - start], strict=True)",
         "test_source_parts.py",
         "A folder of more files than a piece has cannot be read.",
     ),
