@@ -637,7 +637,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/reader/bucketize.py",
+        "tasks/reader/numbers.py",
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="right")\n',
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="left")\n',
         "test_transform_fitting.py::test_intervals_hold_about_equally_many",
@@ -4163,7 +4163,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/reader/decoding.py",
+        "tasks/reader/image.py",
         'IN_TEXT = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")\n',
         'IN_TEXT = (b"eXIf", b"XML:com.adobe.xmp")\n',
         "test_transform_images.py",
@@ -4630,9 +4630,9 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/reader/tokens.py",
-        'encode([text.lower() if state["lowercase"] else text for text in texts])',
-        "encode(texts)",
+        "tasks/reader/texts.py",
+        'plain(value[: (length + 1) * CHARACTERS], state["lowercase"]) for value in values',
+        "value[: (length + 1) * CHARACTERS] for value in values",
         (
             "test_transform_reader.py test_transform_parts.py test_transform_fitting.py test_export_raw.py"
             " test_snapshot_tokens.py"

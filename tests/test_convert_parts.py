@@ -918,7 +918,7 @@ def test_features_of_a_role_are_in_order_of_name() -> None:
 
 
 def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.reader.decoding.STRIP", 2)  # a row at a time
+    monkeypatch.setattr("tasks.reader.image.STRIP", 2)  # a row at a time
     palette = Image.new("P", (2, 3), 1)
     palette.putpalette([0, 0, 0, 10, 20, 30])
     for options, shape, total in (({}, (3, 2, 3), [60, 120, 180]), ({"transparency": 1}, (3, 2, 4), [60, 120, 180, 0])):

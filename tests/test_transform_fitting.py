@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import Failed, Refused
 from tasks.reader import cast
-from tasks.reader.quantile import TAIL, normal
+from tasks.reader.numbers import TAIL, normal
 from tasks.snapshots.fitting import TransformConfig, fit, lay_out
 from tasks.snapshots.transforms import Fitted, own_array
 from tasks.snapshots.transforms.categories import Hash, Vocabulary

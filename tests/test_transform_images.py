@@ -13,8 +13,8 @@ from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from tasks.reader import Unusable
-from tasks.reader.decoding import ORIENTATION, flat
-from tasks.reader.image import load
+from tasks.reader import image as reading
+from tasks.reader.image import ORIENTATION, flat
 from tasks.records.column_types.media import pixel_sums
 from tasks.snapshots.transforms.media import Image as ImageTransform
 from tasks.sources.features import DTYPES, Feature
@@ -61,7 +61,7 @@ def transformed(*payloads: bytes, **settings: Any) -> np.ndarray:
     """Images as a snapshot has them that is fitted on the same ones."""
     learning = ImageTransform(**{"height": 6, "width": 8, **settings}).fitter("image", IMAGE, FOLDER)
     learning.add(list(payloads), np.arange(len(payloads)))
-    return load(learning.fitted().state, FOLDER)(list(payloads))
+    return reading.image(learning.fitted().state, FOLDER)(list(payloads))
 
 
 OPAQUE, GREY = Image.fromarray(PIXELS[..., :3]), Image.fromarray(PIXELS[..., 0])
@@ -182,7 +182,7 @@ def test_the_range_is_that_of_the_pixels_that_are_seen_and_of_the_train_split_al
     state = learning.fitted().state
     assert state["range"] == pytest.approx([300, 480], abs=0.5)
     brighter = encoded(Image.fromarray(np.full((4, 4), 9_000, np.uint16)))
-    assert (load(state, FOLDER)([brighter]) == 255).all()
+    assert (reading.image(state, FOLDER)([brighter]) == 255).all()
 
 
 def test_images_of_eight_bits_have_no_range() -> None:

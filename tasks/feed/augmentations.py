@@ -18,7 +18,7 @@ from tasks.config.base import LISTED, Conflict
 from tasks.config.inputs import IMAGE, SOUND, TOKENS
 from tasks.config.kinds import Kind, any_of
 from tasks.draws import Draws
-from tasks.reader.tokens import PADDING
+from tasks.reader.texts import PADDING
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]

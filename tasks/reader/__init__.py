@@ -5,8 +5,8 @@ This folder imports nothing of Millrace and, at import, NumPy alone. Exports car
     from reader import Reader                    # with `transform` on the import path
     inputs = Reader.open("transform")(rows)      # rows: dicts, as of `csv.DictReader` or `json.loads`
 
-Images need Pillow, sounds soundfile, tokens (other than bytes) tokenizers. A module per kind of transform has
-`load(state, folder) -> Apply`; the snapshot calls the same code.
+Images need Pillow, sounds soundfile, tokens (other than bytes) tokenizers. A kind of transform is a function of its
+name, `KIND(state, folder) -> Apply`, in a module of its name or that of its family; the snapshot calls the same code.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ from numpy.typing import NDArray
 from . import cast
 from .values import Apply, Unusable, Values
 
-__all__ = ["Apply", "Reader", "Unusable", "Values"]
+__all__ = ["Apply", "Reader", "Unusable", "Values", "transform"]
 
 FORMAT = 1
+FAMILIES = {
+    **dict.fromkeys(("standardise", "log", "keep", "quantile", "bucketize"), "numbers"),
+    **dict.fromkeys(("vocabulary", "hash"), "categories"),
+    **dict.fromkeys(("tokens", "words", "hash_words"), "texts"),
+}
+"""The module of the kinds that share one."""
 DESCRIPTION = "transform.json"
 
 
@@ -52,8 +58,7 @@ class Reader:
         self._layout: list[dict[str, Any]] = description["layout"]
         self._missing = frozenset(description["missing"])
         self._applies: dict[str, Apply] = {
-            name: import_module(f".{state['kind']}", __name__).load(state, folder)
-            for name, state in description["transforms"].items()
+            name: transform(state, folder) for name, state in description["transforms"].items()
         }
 
     @classmethod
@@ -109,6 +114,14 @@ class Reader:
             else:
                 arrays[place["array"]][...] = result
         return arrays
+
+
+def transform(state: dict[str, Any], folder: Path) -> Apply:
+    """Return a fitted transform, to whose state files of the folder may belong."""
+    kind = state["kind"]
+    module = import_module(f".{FAMILIES.get(kind, kind)}", __name__)
+    apply: Apply = getattr(module, kind)(state, folder)
+    return apply
 
 
 class _Named:

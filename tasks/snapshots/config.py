@@ -75,7 +75,7 @@ class SnapshotKind(Kind):
 class ImageSnapshot(SnapshotKind):
     """Images as uint8 [height, width, channels]; normalisation belongs to the model."""
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pillow")
     made_of: ClassVar[str | None] = "image"
     raw_input: ClassVar[str | None] = "IMAGE.png"
@@ -187,7 +187,7 @@ class TableSnapshot(SnapshotKind):
     """Rows of any columns, each by its transform: numbers as one float32 array, ids of categories as one int32 array,
     and an array for each text, image, sound and array of numbers."""
 
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pillow", "soundfile", "tokenizers")
 
     kind: Literal["table"] = "table"

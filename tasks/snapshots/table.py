@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Outcome
 from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
-from tasks.reader.vocabulary import UNKNOWN
+from tasks.reader.categories import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
 from tasks.records.reading import missing_of, typed
 from tasks.snapshots import LENGTHS, ArrayShard, lineage_of, parts_of, tags, text, write_array, write_hashes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tasks.config.task import UNTAGGED
 from tasks.errors import Refused
-from tasks.reader.words import UNKNOWN
+from tasks.reader.categories import UNKNOWN
 from tasks.snapshots.transforms import own_array
 from tasks.sources.features import Feature
 

@@ -146,7 +146,7 @@ class ImageFolder(ClassFolders):
             return octets
         from PIL import Image
 
-        from tasks.reader.decoding import BROKEN, DEEP, flat
+        from tasks.reader.image import BROKEN, DEEP, flat
 
         try:
             with Image.open(io.BytesIO(octets)) as image:

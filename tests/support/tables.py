@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +99,7 @@ def applied(fitted: Fitted, values: Any) -> np.ndarray:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in fitted.files.items():
             (Path(folder) / name).write_bytes(content)
-        load = import_module(f"tasks.reader.{fitted.state['kind']}").load
-        result: np.ndarray = load(json.loads(json.dumps(fitted.state)), Path(folder))(values)
+        result: np.ndarray = transform(json.loads(json.dumps(fitted.state)), Path(folder))(values)
     return result
 
 

@@ -16,7 +16,7 @@ import PIL.Image
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.reader.decoding import BROKEN, SIXTEEN_BITS, is_transparent, strips
+from tasks.reader.image import BROKEN, SIXTEEN_BITS, is_transparent, strips
 from tasks.records.column_types import State, Typed
 from tasks.records.column_types.texts import Text
 from tasks.sources.values import values_of
@@ -182,7 +182,7 @@ def decoded(payload: bytes) -> tuple[int, int]:
     """Return frames and sampling rate of a sound; raises `ValueError` where it is not a whole file, or an empty one."""
     import soundfile
 
-    from tasks.reader.sounds import Sound
+    from tasks.reader.log_mel import Sound
 
     try:
         with Sound(payload) as sound:

@@ -282,7 +282,7 @@ def difference_hash(payload: bytes) -> int | None:
     """Return the difference hash of an image file; None of an image almost without contrast."""
     from PIL import Image
 
-    from tasks.reader.decoding import flat
+    from tasks.reader.image import flat
 
     small = np.asarray(flat(payload, SIZE).convert("L").resize(SIZE, Image.Resampling.BOX), np.int16)
     if np.ptp(small) < CONTRAST:

@@ -13,8 +13,8 @@ from pydantic import Field
 from tasks.draws import splitmix64
 from tasks.errors import Failed
 from tasks.reader.cast import CATEGORY_BYTES
+from tasks.reader.categories import FIRST, MISSING, UNKNOWN
 from tasks.reader.values import Values
-from tasks.reader.vocabulary import FIRST, MISSING, UNKNOWN
 from tasks.snapshots.transforms import CATEGORIES, Fitted, Fitter, Known, Rows, Transform
 from tasks.snapshots.transforms.graphs import BLOCK, Graph, digest8
 from tasks.sources.features import Feature

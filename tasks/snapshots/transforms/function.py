@@ -91,7 +91,8 @@ class FunctionFitter:
 def reader_files(kinds: Iterable[str]) -> dict[str, bytes]:
     """Return the files of the reader that these kinds of transforms need, by path in `transform/`."""
     package = Path(str(reader.__file__)).parent
-    found = closure(package.parent, [f"{package.name}.{kind}" for kind in sorted({*kinds})])
+    modules = sorted({reader.FAMILIES.get(kind, kind) for kind in kinds})
+    found = closure(package.parent, [f"{package.name}.{module}" for module in modules])
     return {name: content for name, content in found.items() if name.startswith(f"{package.name}/")}
 
 

@@ -63,7 +63,7 @@ def stacked(rows: Sequence[Sequence[float]], padding: float) -> NDArray[np.float
 
 
 def filling(states: Sequence[dict[str, Any]], change: Graph) -> Graph:
-    """Return transforms that fill missing numbers, and then change them, as `tasks.reader.filled` does."""
+    """Return transforms that fill missing numbers, and then change them, as `tasks.reader.numbers` does."""
     shape, indicator = states[0]["shape"], states[0]["indicator"]
     fill = np.array([state["fill"] for state in states], np.float64).reshape(-1, *shape)
 

@@ -137,7 +137,7 @@ class ImageFitter:
 
     def add(self, values: Values, rows: Rows) -> None:
         """Learn from the images of some rows; a broken one is named when it is transformed."""
-        from tasks.reader.decoding import BROKEN, deep_levels
+        from tasks.reader.image import BROKEN, deep_levels
 
         for payload, row in zip(values, rows.tolist(), strict=True):
             first = row * MOST_PIXELS

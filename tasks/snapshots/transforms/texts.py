@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 
 from tasks.config import inputs
 from tasks.config.base import Conflict
-from tasks.reader.tokens import PADDING
+from tasks.reader.categories import FIRST, UNKNOWN
+from tasks.reader.texts import PADDING, plain
 from tasks.reader.values import Values
-from tasks.reader.words import FIRST, UNKNOWN, plain
 from tasks.snapshots.transforms import Fitted, Fitter, Known, Rows, Transform, own_array
 from tasks.snapshots.transforms.categories import most_frequent, refuse_too_many
 from tasks.snapshots.transforms.graphs import Graph
