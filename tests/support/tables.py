@@ -21,7 +21,7 @@ from tasks.exporting.formats.saved_model import SavedModel
 from tasks.exporting.preprocess import in_graph
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
-from tasks.reader import Reader, cast
+from tasks.reader import Reader, cast, transform
 from tasks.snapshots import table
 from tasks.snapshots.fitting import TransformConfig
 from tasks.snapshots.transforms import Fitted
