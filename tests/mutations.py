@@ -4644,7 +4644,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/snapshots/tokens.py",
-        '    if rows.packing == "best_fit":\n        tokens["packing"] = rows.packing\n',
+        '    if config.packing == "best_fit":\n        tokens["packing"] = config.packing\n',
         "",
         "test_snapshot_tokens.py test_snapshot_packing.py test_snapshot_parts.py",
         (

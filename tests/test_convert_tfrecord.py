@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tasks.errors import Failed
-from tasks.sources import record_files
+from tasks.sources import encoding
+from tasks.sources.encoding import values_of
 from tasks.sources.record_files import RecordFile, decode, frames, masked
-from tasks.sources.values import values_of
 
 NAMES = st.text(max_size=10)
 BYTES, FLOATS = st.binary(max_size=300), st.floats(width=32, allow_nan=False)
@@ -39,17 +39,17 @@ def serialised(columns: dict[str, list[Any]]) -> list[bytes]:
     entries = {}
     for name, values in columns.items():
         if isinstance(values[0], bytes):
-            entries[name] = record_files.bytes_entry(name, pa.array(values, pa.large_binary()))
+            entries[name] = encoding.bytes_entry(name, pa.array(values, pa.large_binary()))
         elif isinstance(values[0], int):
-            entries[name] = record_files.integer_entry(name, np.array(values, np.int64))
+            entries[name] = encoding.integer_entry(name, np.array(values, np.int64))
         else:
-            entries[name] = record_files.floats_entry(name, np.array(values, np.float32).reshape(len(values), -1))
-    return values_of(record_files.examples(entries))
+            entries[name] = encoding.floats_entry(name, np.array(values, np.float32).reshape(len(values), -1))
+    return values_of(encoding.examples(entries))
 
 
 def write(path: Path, payloads: list[bytes]) -> NDArray[np.int64]:
     """Write a file of these payloads; return the size of each frame."""
-    frames, sizes = record_files.framed(pa.array(payloads, pa.large_binary()))
+    frames, sizes = encoding.framed(pa.array(payloads, pa.large_binary()))
     path.write_bytes(frames)
     return sizes
 

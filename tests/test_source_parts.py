@@ -25,13 +25,13 @@ from tasks.sources import Bad, Rows, files, folders, name_some, payloads, stream
 from tasks.sources.archives import open_tree
 from tasks.sources.csv import Csv
 from tasks.sources.delimited import Dialect, blocks, first_record
+from tasks.sources.encoding import bytes_entry, examples, framed, integer_entry
 from tasks.sources.files import SETTLED_NS, Folder, groups
 from tasks.sources.kinds.catalogues import TfdsSource
 from tasks.sources.kinds.columns import features_of
 from tasks.sources.kinds.folders import AudioFolderSource, ImageFolderSource, TextFilesSource
 from tasks.sources.kinds.tables import JsonlSource
 from tasks.sources.payloads import Payloads, selected
-from tasks.sources.record_files import bytes_entry, examples, framed, integer_entry
 from tasks.sources.streams import (
     BOM,
     LONGEST,

@@ -19,7 +19,7 @@ from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
-from tasks.sources import record_files, table_files, tfrecord
+from tasks.sources import encoding, table_files
 from tasks.sources.kinds.tables import TfrecordSource
 from tasks.sources.record_files import decode, masked
 from tests.support.rows import everything
@@ -28,7 +28,7 @@ COLUMNS = {"name": "text", "age": "number", "box": "number[2, 2]", "class": "cat
 
 
 def field(number: int, content: bytes) -> bytes:
-    return record_files.varint(number << 3 | 2) + record_files.varint(len(content)) + content
+    return encoding.varint(number << 3 | 2) + encoding.varint(len(content)) + content
 
 
 def feature(values: Any, packed: bool = True) -> bytes:
@@ -36,7 +36,7 @@ def feature(values: Any, packed: bool = True) -> bytes:
     if not values or isinstance(values[0], bytes):
         return field(1, b"".join(field(1, value) for value in values)) if values else b""
     integers = isinstance(values[0], int)
-    each = [record_files.varint(v % 2**64) if integers else np.float32(v).tobytes() for v in values]
+    each = [encoding.varint(v % 2**64) if integers else np.float32(v).tobytes() for v in values]
     tag = b"\x08" if integers else b"\x0d"
     inner = field(1, b"".join(each)) if packed else b"".join(tag + value for value in each)
     return field(3 if integers else 2, inner)
@@ -56,7 +56,7 @@ def person(number: int, **more: Sequence[Any]) -> bytes:
 
 
 def framed(payloads: list[bytes]) -> bytes:
-    return bytes(record_files.framed(pa.array(payloads, pa.large_binary()))[0])
+    return bytes(encoding.framed(pa.array(payloads, pa.large_binary()))[0])
 
 
 def source(path: Path, columns: dict[str, str] = COLUMNS, **more: Any) -> TfrecordSource:
@@ -88,7 +88,7 @@ def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.Monkey
     config = write(*(person(number) for number in range(100)))
     whole = everything(config)
     monkeypatch.setattr(table_files, "PARTITION_BYTES", 2000)
-    monkeypatch.setattr(tfrecord, "BATCH_ROWS", 3)
+    monkeypatch.setattr(table_files, "BATCH_ROWS", 3)
     assert 4 < len(config.open().partitions()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 100

@@ -20,11 +20,10 @@ from tasks.records.column_types.categories import Category
 from tasks.records.config import USUAL_NAMES, RecordsConfig
 from tasks.records.sorting import one_chunk
 from tasks.sources import Rows
+from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
-from tasks.sources.hashes import SPACE, Hashes, bounds, digests, hashes_of, hashes_of_rows, split_numbers
+from tasks.sources.hashes import SPACE, Hashes, digests, hashes_of, hashes_of_rows, split_numbers
 from tasks.sources.kinds import SourceConfig
-from tasks.sources.record_files import bytes_entry
-from tasks.sources.values import Encoded, join, values_of
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
 HELD_OUT_BYTES = 500_000
@@ -163,7 +162,7 @@ def choose(drawn: Drawn, shares: Iterable[dict[str, float]]) -> tuple[dict[str, 
     labels = np.zeros(len(drawn.hashes), np.int64) if drawn.labels is None else drawn.labels
     classes = len(np.unique(labels[labels >= 0]))
     for candidate in shares:
-        names, _ = bounds(candidate)
+        names = sorted(candidate)
         wanted = [1 if name == "train" or not few else max(1, round(candidate[name] * len(labels))) for name in names]
         best, chosen = (False, 0), None
         for seed in range(SEEDS if few else 1):

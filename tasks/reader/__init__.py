@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -85,12 +86,12 @@ class Reader:
         for name, column in self._columns.items():
             for number, row in enumerate(listed):
                 if name not in row:
-                    with _Named(name):
+                    with _named(name):
                         raise Unusable(number, "is not there", "must be given, None where missing")
             raw = [row[name] for row in listed]
             if (pattern := column.get("file")) is not None:  # the path of the file that a cell means
                 raw = [pattern.replace("{}", cell) if isinstance(cell, str) and cell else cell for cell in raw]
-            with _Named(name):
+            with _named(name):
                 typed[name] = cast.column(
                     raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder), column.get("format")
                 )
@@ -107,7 +108,7 @@ class Reader:
         }
         for place in self._layout:
             name = place["column"]
-            with _Named(name):
+            with _named(name):
                 result = self._applies[name](typed[name])
             if "start" in place:
                 arrays[place["array"]][:, place["start"] : place["stop"]] = result
@@ -124,15 +125,11 @@ def transform(state: dict[str, Any], folder: Path) -> Apply:
     return apply
 
 
-class _Named:
-    """Adds the column's name to an `Unusable`."""
-
-    def __init__(self, column: str) -> None:
-        self._column = column
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Unusable):
-            error.column = self._column
+@contextmanager
+def _named(column: str) -> Iterator[None]:
+    """Add the column's name to an `Unusable`."""
+    try:
+        yield
+    except Unusable as error:
+        error.column = column
+        raise

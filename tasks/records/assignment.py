@@ -19,9 +19,9 @@ from tasks.reader.values import MISSING
 from tasks.records.column_types.categories import Category, counts_of
 from tasks.records.column_types.numbers import microseconds
 from tasks.records.config import SPLITS, USUAL_NAMES, RecordsConfig
+from tasks.sources.encoding import values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import Hashes, digests, split_numbers
-from tasks.sources.values import values_of
 
 UNASSIGNED = -1
 

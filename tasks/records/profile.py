@@ -1,7 +1,4 @@
-"""Statistics of a split, and a closer look at its columns: distributions, associations, suspicions.
-
-Integers (counts, pixels, bytes) are summed exactly and floats by Chan's method in order of shard, so that the result
-does not depend on which attempt wrote which shard.
+"""A closer look at the columns of a conversion: distributions, associations, suspicions.
 
 It is made of a sample of each split: the rows with the lowest places, which are keyed hashes, so that the sample is
 random and the same for the same data. Counts, means and extremes are of all rows (`tasks.records.column_types`).

@@ -25,9 +25,9 @@ from tasks.records.config import RecordsConfig
 from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
 from tasks.sources import Partition, Rows, Source
+from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import digests, hashes_of, hashes_of_rows, places
-from tasks.sources.values import Encoded, join, values_of
 from tasks.store.staging import TEMPORARY, Staging
 
 SPILL_VERSION = 4
@@ -124,13 +124,8 @@ class Sorter:
         number, partition = numbered
         if (done := self._adopted(number)) is not None:
             return done
-        spills, spill, tables, quarantine, held = (
-            list[Spill](),
-            Spill(number),
-            list[pa.Table](),
-            list[dict[str, Any]](),
-            0,
-        )
+        spills, spill = list[Spill](), Spill(number)
+        tables, quarantine, held = list[pa.Table](), list[dict[str, Any]](), 0
         for rows in self._source.read(partition):
             if held > SPILL_BYTES:
                 spills.append(self._written(replace(spill, last=False), tables, quarantine))

@@ -171,8 +171,7 @@ class TokensSnapshot(SnapshotKind):
     def build(self, bench: Workbench, records: Records) -> Outcome:
         from tasks.snapshots import tokens
 
-        rows = tokens.Rows(self.block, self.packing, self.prompt, self.shards)
-        return tokens.build(bench, records, rows, self.vocabulary, self.tokenizer_bytes)
+        return tokens.build(bench, records, self)
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         from tasks.snapshots import tokens

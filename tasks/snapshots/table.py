@@ -21,14 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
+from tasks.config.task import LABEL, TARGET, WEIGHT
 from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.categories import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
 from tasks.records.reading import missing_of, typed
-from tasks.snapshots import LENGTHS, ArrayShard, lineage_of, parts_of, tags, text, write_array, write_hashes
+from tasks.snapshots import LENGTHS, ArrayShard, Progress, lineage_of, parts_of, tags, text, write_array, write_hashes
 from tasks.snapshots.fitting import Layout, choose, fit, lay_out, target_names
-from tasks.snapshots.transforms import LABEL, TARGET, WEIGHT, Transform, own_array
+from tasks.snapshots.transforms import Transform, own_array
 from tasks.snapshots.transforms.function import own_code, reader_files
 from tasks.snapshots.transforms.statistics import Moments
 from tasks.sources.features import Feature, of_role
@@ -112,7 +113,7 @@ def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform]
     total = sum(records.counts.values())
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
-    report = Progress(bench, total)
+    report = Progress(bench, total, "examples", MOST_ROWS)
     shares, words, images = {}, dict[str, Counter[str]](), Counter[str]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, shards)
@@ -121,7 +122,7 @@ def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform]
             for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
                 write_array(bench, part.file(name), array)
         unfinished = [part for part in parts if not _is_finished(bench, layout, part)]
-        report(count - sum(part.stop - part.start for part in unfinished))
+        report.finish(count - sum(part.stop - part.start for part in unfinished))
         _write(bench, records, reader, layout, unfinished, report)
         counts = [json.loads((bench.staging.root / _counts_of(part)).read_bytes()) for part in parts]
         shares[split] = {
@@ -236,21 +237,6 @@ def _is_finished(bench: Workbench, layout: Layout, part: ArrayShard) -> bool:
     return all(bench.staging.adopt(file) is not None for file in files)
 
 
-class Progress:
-    """Reports finished examples, every `MOST_ROWS` of them."""
-
-    def __init__(self, bench: Workbench, total: int) -> None:
-        self._bench, self._total = bench, total
-        self._done = self._reported = 0
-
-    def __call__(self, rows: int) -> None:
-        """Count rows as finished."""
-        self._done += rows
-        if self._done - self._reported >= MOST_ROWS or self._done == self._total:
-            self._reported = self._done
-            self._bench.progress(self._done, self._total, "examples")
-
-
 def _write(
     bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[ArrayShard], report: Progress
 ) -> None:
@@ -276,7 +262,7 @@ def _write(
                 unknown += batch.unknown
                 words += batch.words
                 images += batch.plain
-                report(batch.rows)
+                report.finish(batch.rows)
         counts = {"missing": missing, "unknown": unknown, "words": words, "plain": images}
         bench.staging.put(_counts_of(part), pretty(counts))
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import io
 import sysconfig
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
 from tasks.errors import Failed, Refused
-from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, name_some
+from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, name_some, not_utf8
 from tasks.sources.archives import open_tree
 from tasks.sources.features import DTYPES, Feature, in_order
 from tasks.sources.files import groups
 from tasks.sources.hashes import hashes_of
-from tasks.sources.values import not_utf8
+
+if TYPE_CHECKING:
+    from tasks.sources.kinds.folders import ClassFoldersSource, TextFilesSource
 
 
 class Files(Source):
@@ -27,15 +29,16 @@ class Files(Source):
     partition_files: ClassVar[int]
     """Limits of a partition."""
 
-    def __init__(self, path: Path, glob: str, exclude: Sequence[str], memory: Path | None) -> None:
-        """Find the files; raises `Refused` where none matches, or one is in the wrong place."""
-        self._glob, self._exclude = glob, exclude
-        self._tree = open_tree(path, memory)
+    def __init__(self, root: Path, config: ClassFoldersSource | TextFilesSource, memory: Path | None) -> None:
+        """Find the files; raises `Refused` where none matches, or one is in no class folder."""
+        self._tree = open_tree(root, memory)
+        self._glob, self._exclude = config.glob, config.exclude
         self._paths = self._find()
         self._listed: list[str] = []
 
+    @abstractmethod
     def _find(self) -> list[str]:
-        return self._tree.find(self._glob, self._exclude)
+        """Return the files that match; raises `Refused` where one is in no class folder."""
 
     def fingerprint(self) -> list[tuple[str, str]]:
         if self._listed:  # a later call looks again
@@ -71,12 +74,9 @@ class ClassFolders(Files):
     feature: ClassVar[Feature]
     partition_bytes, partition_files = 4 << 20, 512  # most of the time is decoding, which the processes share
 
-    def __init__(
-        self, path: str, glob: str, exclude: Sequence[str], split_folders: bool, memory: Path | None = None
-    ) -> None:
-        """Find the files; raises `Refused` where there are none, or one is in no class folder."""
-        self._split_folders = split_folders
-        super().__init__(Path(path).expanduser(), glob, exclude, memory)
+    def __init__(self, config: ClassFoldersSource, memory: Path | None = None) -> None:
+        self._split_folders = config.split_folders
+        super().__init__(Path(config.path).expanduser(), config, memory)
 
     @staticmethod
     @abstractmethod
@@ -181,15 +181,6 @@ Text = tuple[str, bytes]
 """Key and content."""
 
 
-def root(path: str) -> Path:
-    """Return the folder of `source.path`; `stdlib:` is the standard library of this Python."""
-    if path == STDLIB:
-        return Path(sysconfig.get_path("stdlib"))
-    if path.startswith(STDLIB):
-        raise Refused("source.path", path, f"after {STDLIB} comes nothing", f"use {STDLIB} and choose by source.glob")
-    return Path(path).expanduser()
-
-
 class TextFiles(Files):
     """Has the feature `text`, UTF-8, and with `source.class_folders` `label`, the name of the first folder.
 
@@ -200,20 +191,10 @@ class TextFiles(Files):
 
     partition_bytes, partition_files = PARTITION_BYTES, 4096
 
-    def __init__(
-        self,
-        path: str,
-        glob: str,
-        exclude: Sequence[str],
-        memory: Path | None,
-        *,
-        example: Literal["file", "line", "paragraph"],
-        class_folders: bool,
-        skips: bool,
-    ) -> None:
-        """Find the files; raises `Refused` where none matches, or one is in no class folder."""
-        self._example, self._class_folders, self._skips = example, class_folders, skips
-        super().__init__(root(path), glob, exclude, memory)
+    def __init__(self, config: TextFilesSource, memory: Path | None) -> None:
+        self._example, self._class_folders = config.example, config.class_folders
+        self._skips = config.undecodable == "skip"
+        super().__init__(_root(config.path), config, memory)
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -278,11 +259,20 @@ class TextFiles(Files):
         return Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, hashes=hashes, skipped=skipped)
 
     def _find(self) -> list[str]:
-        paths = super()._find()
+        paths = self._tree.find(self._glob, self._exclude)
         if self._class_folders and (without := [path for path in paths if "/" not in path]):
             rule, remedy = "a text is in the folder of its class", "move it into one, or name it in source.exclude"
             raise Refused("source.path", without[0], rule, remedy)
         return paths
+
+
+def _root(path: str) -> Path:
+    """Return the folder of `source.path`; `stdlib:` is the standard library of this Python."""
+    if path == STDLIB:
+        return Path(sysconfig.get_path("stdlib"))
+    if path.startswith(STDLIB):
+        raise Refused("source.path", path, f"after {STDLIB} comes nothing", f"use {STDLIB} and choose by source.glob")
+    return Path(path).expanduser()
 
 
 def _class_of(path: str) -> str:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tasks.draws import splitmix64
 from tasks.sources import Rows
-from tasks.sources.values import Encoded, binary_of, join, sizes_of, values_of
+from tasks.sources.encoding import Encoded, binary_of, join, sizes_of, values_of
 
 SPACE = 2**64
 
@@ -48,18 +48,13 @@ def keyed(hashes: Hashes, seed: int, purpose: str) -> Hashes:
     return splitmix64(splitmix64(hashes ^ np.uint64(int.from_bytes(key, "little"))))
 
 
-def bounds(shares: Mapping[str, float]) -> tuple[list[str], list[int]]:
-    """Return the names of the splits, sorted, and the upper end of each in the hash space, the last one excepted.
+def split_numbers(hashes: Hashes, shares: Mapping[str, float], seed: int) -> NDArray[np.int64]:
+    """Return the split of each example as its number among the sorted names.
 
     Digests do not depend on the order of a mapping, so neither may this.
     """
-    names = sorted(shares)
-    return names, [int(fsum(shares[name] for name in names[: index + 1]) * SPACE) for index in range(len(names) - 1)]
-
-
-def split_numbers(hashes: Hashes, shares: Mapping[str, float], seed: int) -> NDArray[np.int64]:
-    """Return the split of each example as its number among the sorted names."""
-    _, ends = bounds(shares)
+    of_names = [shares[name] for name in sorted(shares)]
+    ends = [int(fsum(of_names[: index + 1]) * SPACE) for index in range(len(of_names) - 1)]
     values = keyed(hashes, seed, "split")
     return np.sum([values >= np.uint64(min(end, SPACE - 1)) for end in ends], axis=0, dtype=np.int64)
 

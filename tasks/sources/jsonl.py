@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 import pyarrow.types as pt
 
-from tasks.sources import Rows
+from tasks.sources import Rows, not_utf8
 from tasks.sources.delimited import Block, Delimited, Dialect, Opened
 from tasks.sources.hashes import Hashes
 from tasks.sources.kinds.columns import ReferringTables
 from tasks.sources.streams import open_stream, without_bom
 from tasks.sources.table_files import Numbered, is_utf8
-from tasks.sources.values import LISTS, TEXTS, column, column_of, leaves, names_in, not_utf8, value
+from tasks.sources.values import LISTS, TEXTS, column, column_of, leaves, names_in, value
 
 AS_WRITTEN = (*TEXTS, *LISTS, "time", "image", "audio")
 """Types of columns whose strings are kept as they are: Arrow would take some for times."""

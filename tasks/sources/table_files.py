@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import Failed
-from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source
+from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
 from tasks.sources.files import Folder, find
 from tasks.sources.hashes import Hashes
 from tasks.sources.kinds.columns import ReferringTables, TableFiles, features_of, read_columns
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.streams import COMPRESSIONS, reading
-from tasks.sources.values import Columns, not_utf8
+from tasks.sources.values import Columns
 from tasks.store.files import StatKey, stat_of
 
 REFERRING = 256
@@ -42,6 +42,7 @@ class Tables(Source):
     """A file of rows, or those of a folder. What a kind of file adds: `parts` and `rows`."""
 
     def __init__(self, config: TableFiles, memory: Path | None) -> None:
+        """Find the files; raises `Refused` where there are none, or the first has other columns than named."""
         path = Path(config.path).expanduser()
         self._only = path.name if path.is_file() else None
         self.config = config
@@ -49,12 +50,20 @@ class Tables(Source):
         self.columns = read_columns(config)
         self.paths = self._find()
         self._folder = Folder(self.root, memory)
-        patterns = config.files if isinstance(config, ReferringTables) else {}
-        self._payloads = Payloads(self.root, columns_of_files(config), patterns)
+        self.files = columns_of_files(config)
+        if isinstance(config, ReferringTables):
+            self._payloads = Payloads(self.root, self.files, config.files)
+        else:  # images and sounds are in the files of rows
+            self._payloads = Payloads(self.root, [], {})
         self._stats: dict[str, StatKey] = {}
         self._content: dict[str, str] = {}
         """SHA-256 of each file, of rows or referred to."""
         self._referred: tuple[dict[str, StatKey], set[str]] | None = None
+        self.check(self.paths[0])
+
+    def check(self, path: str) -> None:
+        """Raise `Refused` where a file has other columns than the config names, as far as its beginning tells."""
+        return
 
     @abstractmethod
     def parts(self, path: str, target: int) -> Iterable[Part]:
@@ -200,6 +209,25 @@ class Numbered:
     def _keys(self, records: NDArray[np.int64]) -> pa.Array:
         numbers = pc.utf8_lpad(pa.array(records + self.first).cast(pa.string()), DIGITS, "0")
         return pc.binary_join_element_wise(pa.scalar(f"{self.path}:"), numbers, "")
+
+
+BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
+"""Bytes of a batch, about, and its rows at most."""
+
+Item = TypeVar("Item")
+
+
+def batches(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Yield items in batches, by the bytes of each."""
+    batch, held = list[Item](), 0
+    for item in items:
+        batch.append(item)
+        held += size(item)
+        if held >= BATCH_BYTES or len(batch) == BATCH_ROWS:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 def is_utf8(data: bytes) -> bool:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from numpy.typing import NDArray
 
 Fields = Iterable[pa.Field]
 
@@ -139,11 +137,6 @@ def columns_of(
     return columns, bad
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return the reason why bytes are no text."""
-    return f"byte {error.start} (0x{error.object[error.start]:02x}) is not UTF-8"
-
-
 def text_of(value: Any) -> str | None:
     """Return the text of a scalar: `true`, `1.5`; of an array or an object its JSON."""
     if value is None or isinstance(value, str):
@@ -211,70 +204,3 @@ def _arrays(values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
 
 
 Columns = Mapping[str, pa.Array]
-
-
-FEW = 1 << 16
-"""Lengths below this are looked up in a table."""
-
-Encoded: TypeAlias = pa.LargeBinaryArray
-"""Binary values, one a row."""
-
-NOTHING = pa.scalar(b"", pa.large_binary())
-
-
-def binary_of(matrix: NDArray[np.uint8]) -> Encoded:
-    """Return the rows of uint8 [n, size] as binary values."""
-    count, size = matrix.shape
-    offsets = np.arange(count + 1, dtype=np.int64) * size
-    return Encoded.from_buffers(
-        pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
-    )
-
-
-def ragged(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Encoded:
-    """Return the first `lengths[i]` bytes of each row of uint8 [n, size] as binary values."""
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    content = matrix[np.arange(matrix.shape[1]) < lengths[:, None]]
-    return Encoded.from_buffers(
-        pa.large_binary(), len(matrix), [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(content)]
-    )
-
-
-def sizes_of(values: Encoded) -> NDArray[np.int64]:
-    """Return the number of bytes of each value, int64 [n]."""
-    return np.asarray(pc.binary_length(values), dtype=np.int64)
-
-
-def by_length(lengths: NDArray[np.int64], make: Callable[[int], bytes]) -> Encoded:
-    """Return `make(length)` for each of the lengths; `make` is called once for each different one."""
-    if len(lengths) and lengths.max() < FEW:
-        present = np.flatnonzero(np.bincount(lengths))
-        positions = np.zeros(int(lengths.max()) + 1, np.int64)
-        positions[present] = np.arange(len(present))
-        inverse = positions[lengths]
-    else:
-        present, inverse = np.unique(lengths, return_inverse=True)
-    table = pa.array([make(int(length)) for length in present], pa.large_binary())
-    return table.take(pa.array(inverse))
-
-
-def join(*parts: Encoded) -> Encoded:
-    """Concatenate binary values row by row."""
-    return pc.binary_join_element_wise(*parts, NOTHING) if len(parts) > 1 else parts[0]
-
-
-def concatenated(items: Encoded, counts: NDArray[np.int64]) -> Encoded:
-    """Return consecutive values joined in groups of these counts, int64 [n]."""
-    _, offsets, content = items.buffers()
-    ends = np.frombuffer(offsets, np.int64)[items.offset : items.offset + len(items) + 1]
-    groups = np.ascontiguousarray(ends[np.concatenate(([0], np.cumsum(counts)))])
-    whole = content if content is not None else pa.py_buffer(b"")
-    return Encoded.from_buffers(pa.large_binary(), len(counts), [None, pa.py_buffer(groups), whole])
-
-
-def values_of(values: Encoded) -> list[bytes]:
-    """Return binary values as bytes, without a pyarrow scalar for each."""
-    _, offsets, content = values.buffers()
-    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1].tolist()
-    whole = memoryview(content) if content is not None else memoryview(b"")
-    return [bytes(whole[begin:end]) for begin, end in pairwise(ends)]

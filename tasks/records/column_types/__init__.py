@@ -17,8 +17,8 @@ import pyarrow.types as pt
 
 from tasks.config.kinds import import_kinds
 from tasks.reader.formats import Unreadable, reader_of
+from tasks.sources.encoding import Encoded
 from tasks.sources.features import Feature
-from tasks.sources.values import Encoded
 
 State = dict[str, Any]
 """Mergeable statistics of a feature; JSON.

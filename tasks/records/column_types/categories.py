@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from tasks.reader.values import BLANKS, WHOLE
 from tasks.records.column_types import State, Typed
 from tasks.records.column_types.texts import SEQUENCE, Text, Words, lengths_of, sequence
+from tasks.sources.encoding import Encoded, integer_entry, integer_list_entry
 from tasks.sources.features import OTHER, Feature, of_role
-from tasks.sources.record_files import integer_entry, integer_list_entry
-from tasks.sources.values import Encoded
 
 MAX_VALUES = 10_000
 """Different values that are counted one by one; of more only the number is known."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tasks.reader.image import BROKEN, SIXTEEN_BITS, is_transparent, strips
 from tasks.records.column_types import State, Typed
 from tasks.records.column_types.texts import Text
-from tasks.sources.values import values_of
+from tasks.sources.encoding import values_of
 
 PIL.Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from tasks.reader.values import LARGEST, MISSING
 from tasks.records.column_types import ColumnType, State, Typed
 from tasks.records.column_types.categories import plain_classes
+from tasks.sources.encoding import Encoded, binary_of, floats_entry, integer_entry
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
-from tasks.sources.record_files import floats_entry, integer_entry
-from tasks.sources.values import Encoded, binary_of
 
 DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.records.column_types import ColumnType, State, Typed
+from tasks.sources import not_utf8
+from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, sizes_of, values_of
 from tasks.sources.features import Feature
-from tasks.sources.record_files import bytes_entry, bytes_list_entry
-from tasks.sources.values import Encoded, not_utf8, sizes_of, values_of
 
 TEXT, LISTS = pa.large_string(), pa.list_(pa.string())
 WORD = Feature("text", "string")

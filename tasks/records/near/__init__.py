@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from tasks.draws import splitmix64
 from tasks.errors import Refused
 from tasks.records.config import NearDuplicates, NearHandling
+from tasks.sources.encoding import binary_of, values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import Hashes
-from tasks.sources.values import binary_of, values_of
 
 NEAR_VERSION = 3
 NEAR_LIBRARIES = ("rensa",)

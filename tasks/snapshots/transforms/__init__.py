@@ -22,6 +22,7 @@ from pydantic import StringConstraints
 
 from tasks.config import inputs
 from tasks.config.kinds import Kind
+from tasks.config.task import LABEL, TARGET, WEIGHT
 from tasks.errors import Refused
 from tasks.reader.values import Values
 from tasks.snapshots.transforms.graphs import Graph
@@ -34,7 +35,6 @@ Rows = NDArray[np.int64]
 NUMBERS, CATEGORIES = "numbers", "categories"
 """The arrays that several columns share."""
 
-LABEL, TARGET, WEIGHT = "label", "target", "weight"
 RESERVED = (NUMBERS, CATEGORIES, LABEL, TARGET, WEIGHT, "tokens", "row", "origin", "pieces", "key")
 """Names of a snapshot's other arrays and of its batches; `tokens` are those of a language model."""
 

@@ -49,18 +49,16 @@ class TextFilesSource(DataSource, place=1):
         """Open the folder."""
         from tasks.sources.folders import TextFiles
 
-        return TextFiles(
-            *(self.path, self.glob, self.exclude, memory),
-            example=self.example,
-            class_folders=self.class_folders,
-            skips=self.undecodable == "skip",
-        )
+        return TextFiles(self, memory)
 
 
 class ClassFoldersSource(DataSource, place=1):
     """A folder for each class with its files."""
 
     listed: ClassVar[str] = "files"
+
+    if TYPE_CHECKING:
+        glob: Text
 
     path: Annotated[Text, NOT_IDENTITY, IsPath()]
     """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
@@ -94,7 +92,7 @@ class ImageFolderSource(ClassFoldersSource):
         """Open the folder."""
         from tasks.sources.folders import ImageFolder
 
-        return ImageFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
+        return ImageFolder(self, memory)
 
 
 class AudioFolderSource(ClassFoldersSource):
@@ -117,4 +115,4 @@ class AudioFolderSource(ClassFoldersSource):
         """Open the folder."""
         from tasks.sources.folders import AudioFolder
 
-        return AudioFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
+        return AudioFolder(self, memory)

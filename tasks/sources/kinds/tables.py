@@ -66,10 +66,8 @@ class CsvSource(ReferringTables, place=3):
     def open(self, memory: Path | None = None) -> Source:
         """Open the files."""
         from tasks.sources.csv import Csv
-        from tasks.sources.delimited import Dialect
 
-        dialect = Dialect(self.delimiter.encode(), self.quote.encode(), self.escape.encode())
-        return Csv(self, memory, dialect=dialect, encoding=self.encoding, header=self.header, missing=self.missing)
+        return Csv(self, memory)
 
 
 class JsonlSource(ReferringTables, place=3):
@@ -195,7 +193,7 @@ class SqlSource(ColumnsSource, place=3):
         """Open the query."""
         from tasks.sources.sql import Sql
 
-        return Sql(self, self.url, self.query)
+        return Sql(self)
 
 
 class PythonSource(ColumnsSource, place=3):
@@ -226,4 +224,4 @@ class PythonSource(ColumnsSource, place=3):
         """Open the function."""
         from tasks.sources.python import Python
 
-        return Python(self, self.function, Path(self.folder), self.arguments)
+        return Python(self)
