@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pydantic import TypeAdapter
 
 from tasks.errors import Refused
 from tasks.guess import examples, forms
 from tasks.guess.column import payload_kind
 from tasks.guess.forms import Form
+from tasks.guess.splits import listed
 from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY
 from tasks.sources.files import find
-from tasks.sources.kinds import SourceConfig
-from tasks.sources.kinds.tables import CsvSource
 from tasks.sources.tfrecord import is_shard
 from tasks.sources.webdataset import is_webdataset
 
@@ -121,11 +119,10 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     key = source.get("key") or (KEY if KEY in form.types else None)
     types = {**form.types, **({key: "category"} if key else {})}
     columns = [name for name, kind in types.items() if kind != "ignore"]
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python({**source, "key": key, "columns": types})
-    if isinstance(config, CsvSource):  # other cells may mean a missing value, or a class: `guess_columns` sees
-        config = config.model_copy(update={"missing": ("",)})
-    opened = config.open()
-    opened.fingerprint()
+    section = {**source, "key": key, "columns": types}
+    if source["kind"] == "csv":  # other cells may mean a missing value, or a class: `guess_columns` sees
+        section["missing"] = [""]
+    opened = listed(section)
     partitions = opened.partitions()
     small = sum(partition.bytes for partition in partitions) <= SAMPLED_BYTES
     chosen = (

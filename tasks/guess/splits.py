@@ -19,7 +19,7 @@ from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category
 from tasks.records.config import USUAL_NAMES, RecordsConfig
 from tasks.records.sorting import one_chunk
-from tasks.sources import Rows
+from tasks.sources import Rows, Source
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import SPACE, Hashes, digests, hashes_of, hashes_of_rows, split_numbers
@@ -107,6 +107,14 @@ def shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
+def listed(section: dict[str, Any]) -> Source:
+    """Return the source of a section, open, and with what it has listed."""
+    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(section)
+    source = config.open()
+    source.fingerprint()
+    return source
+
+
 class Drawn(NamedTuple):
     """Examples to be drawn into splits."""
 
@@ -122,9 +130,7 @@ def examples_of(source: dict[str, Any], only: Collection[str] = ()) -> Drawn:
     Args:
         only: splits of the source whose examples are taken; empty: all.
     """
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
-    opened = config.open()
-    opened.fingerprint()
+    opened = listed(source)
     features = dict(opened.features)
     assignment = Assignment(RecordsConfig(), features, ())
     column = next(iter(of_role(features, "split")), None)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import TypeAdapter
 
 from tasks.errors import Refused
 from tasks.guess.candidates import is_called_label
@@ -21,11 +20,10 @@ from tasks.guess.columns import guess_columns
 from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Choices, Columns, Guess
 from tasks.guess.samples import Sample
-from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
+from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, listed, shares_of_text
 from tasks.reader.formats import Dates
 from tasks.records import column_types
 from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
-from tasks.sources.kinds import SourceConfig
 from tasks.sources.kinds.tables import CsvSource
 
 MUCH_MISSING = 0.4
@@ -291,9 +289,7 @@ def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
 
 def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
     """Return the first values of a column of files."""
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
-    opened = config.open()
-    opened.fingerprint()
+    opened = listed(source)
 
     def values() -> Iterator[bytes]:
         for partition in opened.partitions():

@@ -226,6 +226,7 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
         state = config.formats[name].state() if name in config.formats else None
         role: Any = roles.get(name, "input")
         kind: Any = column_type if column_type in DTYPES else "number"
+        shape = SHAPES.get(kind, ())
         if column_type == "labels":
             names = config.classes
             marks = Feature("number", DTYPES["number"], (len(names),), role, names=names, format=state)
@@ -234,9 +235,9 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
             kind = "tags" if kind == "tags" else "label"
             bucket = (OTHER,) if config.unknown_class == "bucket" else ()
             classes = (*config.classes, *bucket) or None
-            features[name] = Feature(kind, DTYPES[kind], SHAPES.get(kind, ()), role, classes=classes, renamed=renamed)
+            features[name] = Feature(kind, DTYPES[kind], shape, role, classes=classes, renamed=renamed)
         elif column_type != "ignore":
-            shape = shape_of(column_type) if kind == "number" else SHAPES.get(kind, ())
+            shape = shape_of(column_type) if kind == "number" else shape
             features[name] = Feature(kind, DTYPES[kind], shape, role, format=state)
     return features
 
