@@ -4644,7 +4644,7 @@ SIXTH = [
     ),
     Mutation(
         "tasks/snapshots/tokens.py",
-        '    if config.packing == "best_fit":\n        tokens["packing"] = config.packing\n',
+        '    if rows.packing == "best_fit":\n        tokens["packing"] = rows.packing\n',
         "",
         "test_snapshot_tokens.py test_snapshot_packing.py test_snapshot_parts.py",
         (

@@ -22,8 +22,9 @@ from tasks.records.sorting import one_chunk
 from tasks.sources import Rows, Source
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
-from tasks.sources.hashes import SPACE, Hashes, digests, hashes_of, hashes_of_rows, split_numbers
+from tasks.sources.hashes import SPACE, Hashes, digests, hashes_of, split_numbers
 from tasks.sources.kinds import SourceConfig
+from tasks.sources.table_files import hashes_of_rows
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
 HELD_OUT_BYTES = 500_000

@@ -27,7 +27,8 @@ from tasks.records.rules import Rules
 from tasks.sources import Partition, Rows, Source
 from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
-from tasks.sources.hashes import digests, hashes_of, hashes_of_rows, places
+from tasks.sources.hashes import digests, hashes_of, places
+from tasks.sources.table_files import hashes_of_rows
 from tasks.store.staging import TEMPORARY, Staging
 
 SPILL_VERSION = 4

@@ -171,7 +171,8 @@ class TokensSnapshot(SnapshotKind):
     def build(self, bench: Workbench, records: Records) -> Outcome:
         from tasks.snapshots import tokens
 
-        return tokens.build(bench, records, self)
+        rows = tokens.Rows(self.block, self.packing, self.prompt, self.vocabulary, self.tokenizer_bytes, self.shards)
+        return tokens.build(bench, records, rows)
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         from tasks.snapshots import tokens

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,6 @@ from tasks.store.staging import TEMPORARY
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
-    from tasks.snapshots.config import TokensSnapshot
 
 TRAIN = "train"
 CHUNK_BYTES = 4 << 20
@@ -57,7 +56,24 @@ REPORT_EVERY = 1 << 20
 Stream = NDArray[Any]
 
 
-def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome:
+@dataclass(frozen=True)
+class Rows:
+    """How documents become rows of tokens."""
+
+    block: int
+    """Tokens of a row that are predicted; a row holds one more."""
+    packing: Literal["stream", "best_fit"]
+    prompt: str | None
+    """The column that is given and not learned, of pairs."""
+    vocabulary: int
+    """Tokens at most."""
+    sample_bytes: int
+    """Bytes of the tokenizer's sample at most."""
+    shards: int
+    """Array files of each feature and split, at most."""
+
+
+def build(bench: Workbench, records: Records, rows: Rows) -> Outcome:
     """Fit a byte-level BPE on a sample of the train split, encode every split, and pack its documents into rows.
 
     Encoding uses `bench.threads` threads of the tokenizer. Returns counts (rows of each split), features (dtype, shape,
@@ -69,17 +85,17 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     """
     pin(bench.threads)
     reader = RecordsReader(records.path)
-    columns = text_columns(reader, config.prompt)
+    columns = text_columns(reader, rows.prompt)
     bench.staging.reserve(records.bytes)  # 2 bytes for a token of about 3, written twice
-    codec, fitted_sample = _fit_tokenizer(bench, reader, columns, config)
-    bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, columns, config.block, config.packing)))
+    codec, fitted_sample = _fit_tokenizer(bench, reader, columns, rows)
+    bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, columns, rows.block, rows.packing)))
     counts, splits = {}, {}
     total = int(sum(reader.sizes(split).sum() for split in reader.counts))  # slightly more than all texts have
     report = Progress(bench, total, "bytes", REPORT_EVERY)
     for split, documents in reader.counts.items():
         encoded = _encode_split(bench, reader, codec, columns, split, report)
         write_hashes(bench, reader.row_hashes(split), split)
-        counts[split], figures = _pack(bench, split, encoded, codec, config)
+        counts[split], figures = _pack(bench, split, encoded, codec, rows)
         tokens = int((encoded.stream != codec.bos).sum())
         splits[split] = {
             "documents": documents,
@@ -90,12 +106,12 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     shares = {f"snapshot/{split}/bytes_per_token": row["bytes"] / row["tokens"] for split, row in splits.items()}
     for split, row in splits.items():
         if "padding" in row:
-            shares[f"snapshot/{split}/padding"] = row["padding"] / (row["rows"] * (config.block + 1))
+            shares[f"snapshot/{split}/padding"] = row["padding"] / (row["rows"] * (rows.block + 1))
         if "cut" in row:
             shares[f"snapshot/{split}/cut"] = row["cut"] / row["documents"]
     return Outcome(
         counts=counts,
-        features=_features(codec, columns, config),
+        features=_features(codec, columns, rows),
         statistics={
             "splits": splits,
             "tokenizer": {**fitted_sample, "of_bytes": splits[TRAIN]["bytes"]},
@@ -108,16 +124,16 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     )
 
 
-def _features(codec: Codec, columns: Columns, config: TokensSnapshot) -> dict[str, Any]:
+def _features(codec: Codec, columns: Columns, rows: Rows) -> dict[str, Any]:
     """Return what the manifest says of the arrays."""
-    tokens: dict[str, Any] = {"dtype": codec.dtype, "shape": [config.block + 1], "vocabulary": codec.vocabulary}
+    tokens: dict[str, Any] = {"dtype": codec.dtype, "shape": [rows.block + 1], "vocabulary": codec.vocabulary}
     tokens["bos"] = codec.bos
-    if config.packing == "best_fit":
-        tokens["packing"] = config.packing
+    if rows.packing == "best_fit":
+        tokens["packing"] = rows.packing
     if columns.prompt is None:
         return {"tokens": tokens}
     tokens |= {"prompt": columns.prompt, "text": columns.text}
-    return {"tokens": tokens, SCORED: {"dtype": "uint8", "shape": [config.block + 1]}}
+    return {"tokens": tokens, SCORED: {"dtype": "uint8", "shape": [rows.block + 1]}}
 
 
 def transformed(records: RecordsReader, transform: Path) -> Iterator[int]:
@@ -129,13 +145,13 @@ def transformed(records: RecordsReader, transform: Path) -> Iterator[int]:
 
 
 def _fit_tokenizer(
-    bench: Workbench, reader: RecordsReader, columns: Columns, config: TokensSnapshot
+    bench: Workbench, reader: RecordsReader, columns: Columns, rows: Rows
 ) -> tuple[Codec, dict[str, int]]:
     """Fit the tokenizer; return it, and the number of documents and bytes of its sample."""
     name = f"transform/{TOKENIZER}"
     note = bench.staging.adopt(name)
     if note is None:
-        sizes, most = reader.sizes(TRAIN), config.tokenizer_bytes
+        sizes, most = reader.sizes(TRAIN), rows.sample_bytes
         sample = _sample(sizes, most)
         note = {"documents": len(sample), "bytes": 0}
         total, unit = min(int(sizes[sample].sum()), most), "bytes for the tokenizer"
@@ -149,7 +165,7 @@ def _fit_tokenizer(
                 yield content.decode(errors="ignore")  # the last one may end within a character
             bench.progress(total, total, unit, now="fitting the tokenizer")
 
-        fitted = fit(texts(), config.vocabulary, Progress(bench, total, unit, REPORT_EVERY))
+        fitted = fit(texts(), rows.vocabulary, Progress(bench, total, unit, REPORT_EVERY))
         with bench.staging.piece(name) as piece:
             piece.path.write_text(fitted, encoding="utf-8")
             piece.note.update(note)
@@ -217,23 +233,21 @@ def _chunks(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
 
 
-def _pack(
-    bench: Workbench, split: str, encoded: Encoded, codec: Codec, config: TokensSnapshot
-) -> tuple[int, dict[str, int]]:
+def _pack(bench: Workbench, split: str, encoded: Encoded, codec: Codec, rows: Rows) -> tuple[int, dict[str, int]]:
     """Write the rows of a split with `origin` and `pieces`; return their number, and figures of the packing."""
-    lengths, block, pairs = encoded.lengths, config.block, config.prompt is not None
+    lengths, block, pairs = encoded.lengths, rows.block, rows.prompt is not None
     given = lengths - np.add.reduceat(encoded.scored, np.cumsum(lengths) - lengths, dtype=np.int64)
     # Of a pair, text is left in the row if the prompt ends before it; the last token is a BOS.
     if not (given < (np.minimum(lengths - 1, block + 1) if pairs else lengths)).any():
         saw = "no text within snapshot.block" if pairs else "no text in it"
         raise Failed(f"records.splits.{split}", saw, "every split needs some", "add data or raise its share")
-    in_stream = config.packing == "stream"
+    in_stream = rows.packing == "stream"
     packed = packing.stream(lengths, block) if in_stream else packing.best_fit(lengths, block, pairs)
-    for part in parts_of(split, packed.rows, config.shards):
+    for part in parts_of(split, packed.rows, rows.shards):
         write_array(bench, part.file("origin"), packed.origin[part.start : part.stop])
         _write_rows(bench, part, packed, encoded, codec, pairs)
     # Shards of pieces have equal length too, so that a reader finds one by division.
-    for part in parts_of(split, len(packed.pieces), config.shards):
+    for part in parts_of(split, len(packed.pieces), rows.shards):
         write_array(bench, part.file("pieces"), packed.pieces[part.start : part.stop])
     filled = int(packed.pieces[:, 2].sum())
     figures = {} if in_stream else {"padding": packed.rows * packed.width - filled}

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,12 +19,9 @@ from tasks.errors import Failed, Refused
 from tasks.sources import Rows
 from tasks.sources.delimited import Block, Delimited, Dialect, Opened, first_record
 from tasks.sources.hashes import Hashes
-from tasks.sources.kinds.columns import check_columns, header_names
+from tasks.sources.kinds.columns import ReferringTables, check_columns, header_names
 from tasks.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom
 from tasks.sources.table_files import Numbered, is_utf8, texts, with_nul
-
-if TYPE_CHECKING:
-    from tasks.sources.kinds.tables import CsvSource
 
 MAX_UNCLOSED = 100
 """Lines in a quote that is not closed, at most: it may hide as many rows."""
@@ -37,18 +34,26 @@ class Csv(Delimited):
     of other characters.
     """
 
-    config: CsvSource
-
-    def __init__(self, config: CsvSource, memory: Path | None) -> None:
+    def __init__(
+        self,
+        config: ReferringTables,
+        memory: Path | None,
+        *,
+        dialect: Dialect,
+        encoding: str,
+        header: Literal[True] | tuple[str, ...],
+        missing: tuple[str, ...],
+    ) -> None:
+        """Find the files; raises `Refused` where there are none, or the first has other columns than named."""
         try:
-            self._encoding = codecs.lookup(config.encoding).name
+            self._encoding = codecs.lookup(encoding).name
             "".encode(self._encoding)
         except LookupError as error:
-            raise Refused("source.encoding", config.encoding, str(error), "name one as Python does: utf-8") from None
-        self.dialect = Dialect(config.delimiter.encode(), config.quote.encode(), config.escape.encode())
+            raise Refused("source.encoding", encoding, str(error), "name one as Python does: utf-8") from None
+        self.dialect, self._named_encoding, self._header, self._missing = dialect, encoding, header, missing
         self._utf8 = self._encoding in ("utf-8", "utf-8-sig")
         self._wide = not self._utf8 and not is_single_byte(self._encoding)
-        self.streamed = self._wide or bool(config.escape)
+        self.streamed = self._wide or bool(dialect.escape)
         super().__init__(config, memory)
 
     def check(self, path: str) -> None:
@@ -59,9 +64,9 @@ class Csv(Delimited):
     def opened(self, path: str) -> Iterator[Opened]:
         with open_stream(self.root, path) as raw:
             stream: Stream = Transcoded(raw, self._encoding) if self._wide else raw
-            stream, begin = without_bom(stream, path, f"source.encoding {self.config.encoding}")
-            if self.config.header is not True:
-                yield Opened(stream, list(self.config.header), begin)
+            stream, begin = without_bom(stream, path, f"source.encoding {self._named_encoding}")
+            if self._header is not True:
+                yield Opened(stream, list(self._header), begin)
                 return
             head, lines, stream = first_record(stream, self.dialect, path)
             yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)
@@ -71,7 +76,7 @@ class Csv(Delimited):
         if not head.strip():
             rule = "the first line of a CSV file names its columns"
             raise Failed(path, "an empty file", rule, "name it in source.exclude, or list the names in source.header")
-        delimiter, quote, escape = self.config.delimiter, self.config.quote, self.config.escape
+        delimiter, quote, escape = self._signs
         quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
         lines = io.StringIO(self._as_utf8(head).decode("utf-8", "replace").lstrip("\r\n"), newline="")
         try:
@@ -108,10 +113,15 @@ class Csv(Delimited):
             bad[len(block) - 1] = self._unclosed(path, block)
         return Numbered(path, block.row, len(block), block.lines).rows(read, bad, sorted(ragged), hashes)
 
+    @property
+    def _signs(self) -> tuple[str, str, str]:
+        """Delimiter, quote and escape."""
+        return self.dialect.delimiter.decode(), self.dialect.quote.decode(), self.dialect.escape.decode()
+
     def _without_missing(self, column: pa.Array) -> pa.Array:
         """Return cells with nulls also where there are blanks around a text that means a missing value."""
         bare = pc.ascii_trim_whitespace(column)
-        missing = pc.is_in(bare, pa.array(self.config.missing, pa.string()))
+        missing = pc.is_in(bare, pa.array(self._missing, pa.string()))
         return pc.if_else(missing, pa.scalar(None, pa.string()), column)
 
     def _table(
@@ -123,21 +133,22 @@ class Csv(Delimited):
             ragged[row.number - 1] = f"{row.actual_columns} cells, and there are {row.expected_columns} columns"
             return "skip"
 
+        delimiter, quote, escape = self._signs
         try:
             return pa_csv.read_csv(
                 pa.BufferReader(data),
                 pa_csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
                 pa_csv.ParseOptions(
-                    delimiter=self.config.delimiter,
-                    quote_char=self.config.quote or False,
-                    escape_char=self.config.escape or False,
+                    delimiter=delimiter,
+                    quote_char=quote or False,
+                    escape_char=escape or False,
                     newlines_in_values=True,
                     invalid_row_handler=note,
                 ),
                 pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.binary()),
                     include_columns=columns,
-                    null_values=self.config.missing,
+                    null_values=self._missing,
                     strings_can_be_null=True,
                 ),
             )

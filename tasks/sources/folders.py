@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import sysconfig
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -18,9 +18,6 @@ from tasks.sources.features import DTYPES, Feature, in_order
 from tasks.sources.files import groups
 from tasks.sources.hashes import hashes_of
 
-if TYPE_CHECKING:
-    from tasks.sources.kinds.folders import ClassFoldersSource, TextFilesSource
-
 
 class Files(Source):
     """Files of a folder or an archive that match a pattern. What a kind adds: `features`, `read`, and what is found."""
@@ -29,10 +26,10 @@ class Files(Source):
     partition_files: ClassVar[int]
     """Limits of a partition."""
 
-    def __init__(self, root: Path, config: ClassFoldersSource | TextFilesSource, memory: Path | None) -> None:
+    def __init__(self, root: Path, glob: str, exclude: Sequence[str], memory: Path | None) -> None:
         """Find the files; raises `Refused` where none matches, or one is in no class folder."""
         self._tree = open_tree(root, memory)
-        self._glob, self._exclude = config.glob, config.exclude
+        self._glob, self._exclude = glob, exclude
         self._paths = self._find()
         self._listed: list[str] = []
 
@@ -74,9 +71,9 @@ class ClassFolders(Files):
     feature: ClassVar[Feature]
     partition_bytes, partition_files = 4 << 20, 512  # most of the time is decoding, which the processes share
 
-    def __init__(self, config: ClassFoldersSource, memory: Path | None = None) -> None:
-        self._split_folders = config.split_folders
-        super().__init__(Path(config.path).expanduser(), config, memory)
+    def __init__(self, path: str, glob: str, exclude: Sequence[str], split_folders: bool, memory: Path | None) -> None:
+        self._split_folders = split_folders
+        super().__init__(Path(path).expanduser(), glob, exclude, memory)
 
     @staticmethod
     @abstractmethod
@@ -191,10 +188,19 @@ class TextFiles(Files):
 
     partition_bytes, partition_files = PARTITION_BYTES, 4096
 
-    def __init__(self, config: TextFilesSource, memory: Path | None) -> None:
-        self._example, self._class_folders = config.example, config.class_folders
-        self._skips = config.undecodable == "skip"
-        super().__init__(_root(config.path), config, memory)
+    def __init__(
+        self,
+        path: str,
+        glob: str,
+        exclude: Sequence[str],
+        memory: Path | None,
+        *,
+        example: Literal["file", "line", "paragraph"],
+        class_folders: bool,
+        skips: bool,
+    ) -> None:
+        self._example, self._class_folders, self._skips = example, class_folders, skips
+        super().__init__(_root(path), glob, exclude, memory)
 
     @property
     def features(self) -> Mapping[str, Feature]:

@@ -24,7 +24,6 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from tasks.draws import splitmix64
-from tasks.sources import Rows
 from tasks.sources.encoding import Encoded, binary_of, join, sizes_of, values_of
 
 SPACE = 2**64
@@ -76,18 +75,6 @@ WRITTEN = (int, Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.
 def hashes_of(contents: Sequence[bytes]) -> Hashes:
     """Return a 64-bit BLAKE2b hash of each row's bytes, uint64 [n]."""
     return digests(contents)[:, 0]
-
-
-def hashes_of_rows(rows: Rows, columns: Mapping[str, pa.Array], keys: Hashes | None) -> Hashes:
-    """Return the hash by which each row is recognised, uint64 [rows]: of its key, or of all that the source has of it.
-
-    Args:
-        columns: those of `rows`.
-        keys: hashes of the keys; None where no key is named.
-    """
-    if keys is not None:
-        return keys
-    return hashes_of_columns(columns, len(rows.keys)) if rows.hashes is None else rows.hashes
 
 
 def hashes_of_columns(columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> Hashes:

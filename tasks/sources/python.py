@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,10 @@ from tasks.reader.function import imported
 from tasks.sources import Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
 from tasks.sources.hashes import bytes_of, hashes_of
-from tasks.sources.kinds.columns import features_of, read_columns, shape_of
+from tasks.sources.kinds.columns import ColumnsSource, features_of, read_columns, shape_of
 from tasks.sources.payloads import columns_of_files
 from tasks.sources.table_files import Numbered, batches
 from tasks.sources.values import LISTS, NOT_NUMBERS, columns_of
-
-if TYPE_CHECKING:
-    from tasks.sources.kinds.tables import PythonSource
 
 SCALARS = (str, int, float, bytes, datetime.date)
 
@@ -42,12 +39,12 @@ class Python(Source):
     A dict without one of the columns, or with a key that the config does not name, is bad.
     """
 
-    def __init__(self, config: PythonSource) -> None:
+    def __init__(self, config: ColumnsSource, function: str, folder: Path, arguments: Mapping[str, Any]) -> None:
         """Find the code, without running it; raises `Refused` where there is no such module."""
-        self._config, self._function = config, config.function
+        self._config, self._function, self._arguments = config, function, arguments
         self._types = {name: config.columns[name] for name in read_columns(config)}
         self._files = columns_of_files(config)
-        self._folder = Path(config.folder).expanduser().resolve()
+        self._folder = folder.expanduser().resolve()
         self._listed = self._hashes()
 
     @property
@@ -79,7 +76,7 @@ class Python(Source):
         """Yield what the function yields; raises `Failed` where it raises, with file and line."""
         with importable(self._folder, dict(self._listed)):
             function = self._called(lambda: imported(self._function, self._folder))
-            values = self._called(lambda: iter(function(**dict(sorted(self._config.arguments.items())))))
+            values = self._called(lambda: iter(function(**dict(sorted(self._arguments.items())))))
             end = object()
             while (value := self._called(lambda: next(values, end))) is not end:
                 yield value

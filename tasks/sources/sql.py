@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pyarrow as pa
@@ -37,12 +37,9 @@ from tasks.environment.secrets import resolve, unreferenced
 from tasks.errors import Failed, Refused
 from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
-from tasks.sources.kinds.columns import check_columns, features_of, read_columns
+from tasks.sources.kinds.columns import ColumnsSource, check_columns, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
 from tasks.sources.values import column_of, text_of
-
-if TYPE_CHECKING:
-    from tasks.sources.kinds.tables import SqlSource
 
 SELECT = re.compile(r"[\s(]*(select|with|values|table)\b", re.IGNORECASE)
 
@@ -62,12 +59,12 @@ class Sql(Source):
     is a range of keys, read in a transaction of its own and held against its hash.
     """
 
-    def __init__(self, config: SqlSource) -> None:
+    def __init__(self, config: ColumnsSource, url: str, query: str) -> None:
         """Prepare to connect; raises `Refused` where the URL is none."""
-        self._config, self._query = config, config.query.strip().rstrip(";")
+        self._config, self._query = config, query.strip().rstrip(";")
         self._columns = read_columns(config)
         self._files = columns_of_files(config)
-        self._url = _url_of(config.url)
+        self._url = _url_of(url)
         self._key: ColumnElement[Any] = column(quoted_name(str(config.key), quote=True))
         if self._url.get_backend_name() == "sqlite":  # whatever collation the column has
             self._key = collate(self._key, "BINARY")

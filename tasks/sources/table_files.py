@@ -17,7 +17,7 @@ from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
 from tasks.sources.files import Folder, find
-from tasks.sources.hashes import Hashes
+from tasks.sources.hashes import Hashes, hashes_of_columns
 from tasks.sources.kinds.columns import ReferringTables, TableFiles, features_of, read_columns
 from tasks.sources.payloads import Payloads, columns_of_files
 from tasks.sources.streams import COMPRESSIONS, reading
@@ -228,6 +228,18 @@ def batches(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list
             batch, held = [], 0
     if batch:
         yield batch
+
+
+def hashes_of_rows(rows: Rows, columns: Mapping[str, pa.Array], keys: Hashes | None) -> Hashes:
+    """Return the hash by which each row is recognised, uint64 [rows]: of its key, or of all that the source has of it.
+
+    Args:
+        columns: those of `rows`.
+        keys: hashes of the keys; None where no key is named.
+    """
+    if keys is not None:
+        return keys
+    return hashes_of_columns(columns, len(rows.keys)) if rows.hashes is None else rows.hashes
 
 
 def is_utf8(data: bytes) -> bool:

@@ -49,16 +49,18 @@ class TextFilesSource(DataSource, place=1):
         """Open the folder."""
         from tasks.sources.folders import TextFiles
 
-        return TextFiles(self, memory)
+        return TextFiles(
+            *(self.path, self.glob, self.exclude, memory),
+            example=self.example,
+            class_folders=self.class_folders,
+            skips=self.undecodable == "skip",
+        )
 
 
 class ClassFoldersSource(DataSource, place=1):
     """A folder for each class with its files."""
 
     listed: ClassVar[str] = "files"
-
-    if TYPE_CHECKING:
-        glob: Text
 
     path: Annotated[Text, NOT_IDENTITY, IsPath()]
     """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
@@ -92,7 +94,7 @@ class ImageFolderSource(ClassFoldersSource):
         """Open the folder."""
         from tasks.sources.folders import ImageFolder
 
-        return ImageFolder(self, memory)
+        return ImageFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
 
 
 class AudioFolderSource(ClassFoldersSource):
@@ -115,4 +117,4 @@ class AudioFolderSource(ClassFoldersSource):
         """Open the folder."""
         from tasks.sources.folders import AudioFolder
 
-        return AudioFolder(self, memory)
+        return AudioFolder(self.path, self.glob, self.exclude, self.split_folders, memory)

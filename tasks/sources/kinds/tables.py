@@ -66,8 +66,10 @@ class CsvSource(ReferringTables, place=3):
     def open(self, memory: Path | None = None) -> Source:
         """Open the files."""
         from tasks.sources.csv import Csv
+        from tasks.sources.delimited import Dialect
 
-        return Csv(self, memory)
+        dialect = Dialect(self.delimiter.encode(), self.quote.encode(), self.escape.encode())
+        return Csv(self, memory, dialect=dialect, encoding=self.encoding, header=self.header, missing=self.missing)
 
 
 class JsonlSource(ReferringTables, place=3):
@@ -193,7 +195,7 @@ class SqlSource(ColumnsSource, place=3):
         """Open the query."""
         from tasks.sources.sql import Sql
 
-        return Sql(self)
+        return Sql(self, self.url, self.query)
 
 
 class PythonSource(ColumnsSource, place=3):
@@ -224,4 +226,4 @@ class PythonSource(ColumnsSource, place=3):
         """Open the function."""
         from tasks.sources.python import Python
 
-        return Python(self)
+        return Python(self, self.function, Path(self.folder), self.arguments)
