@@ -2135,8 +2135,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/profile.py",
-        "for name in of_role(dict(shown), role)]",
-        'for name in of_role(dict(shown), "label")]',
+        "for name in of_role(shown, role)]",
+        'for name in of_role(shown, "label")]',
         "test_convert_profile.py",
         "Of a regression no association is shown, and no leak is suspected.",
     ),

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import Failed
+from tasks.reader.values import NO_TIME
 from tasks.records import conversion, duplicates
 from tasks.records.column_types import column_type
-from tasks.sources.features import NO_TIME, Feature
+from tasks.sources.features import Feature
 from tasks.sources.record_files import RecordFile
 from tests.support.tables import feature
 

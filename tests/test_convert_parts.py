@@ -16,6 +16,7 @@ from PIL import Image
 
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.reader.values import NO_TIME
 from tasks.records import conversion, duplicates, merging
 from tasks.records import duplicates as parts_of_runs
 from tasks.records import reading as columns
@@ -31,7 +32,7 @@ from tasks.records.reading import RecordsReader, missing_of, read_manifest
 from tasks.records.rules import Rules
 from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Sorter, Spill, hash_of, hashed, write_spill
 from tasks.sources import Bad, Partition, Rows
-from tasks.sources.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
+from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import SPACE, digests
 from tasks.sources.hashes import places as split_of_keys
 from tasks.sources.kinds.tables import JsonlSource

@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from tasks.errors import one_line
 from tasks.guess.column import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME
 from tasks.guess.found import Columns
+from tasks.reader.cast import EPOCH, MICROSECOND
 from tasks.records import column_types
 from tasks.records.column_types import column_type
-from tasks.sources.features import EPOCH, KEY, MICROSECOND, Feature
+from tasks.sources.features import KEY, Feature
 
 FEATURES: dict[str, Feature] = {feature.kind: feature for feature in (NUMBER, CATEGORY, TEXT, TIME)}
 

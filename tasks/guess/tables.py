@@ -21,9 +21,11 @@ from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Choices, Columns, Guess
 from tasks.guess.samples import Sample
 from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, listed, shares_of_text
+from tasks.reader.cast import EPOCH, MICROSECOND
 from tasks.reader.formats import Dates
+from tasks.reader.values import NO_TIME
 from tasks.records import column_types
-from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
+from tasks.sources.features import Feature
 from tasks.sources.kinds.tables import CsvSource
 
 MUCH_MISSING = 0.4

@@ -140,7 +140,7 @@ class _Row:
         group: NDArray[np.int64],
     ) -> list[_Row]:
         """Read the rows of a group, in order of key."""
-        predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]
+        predicted = [name for role in ("label", "target") for name in of_role(features, role)]
         rows = []
         for index in group:
             spill, number = int(table["spill"][index]), int(table["row"][index])

@@ -14,10 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
+from tasks.reader.values import NO_TIME
 from tasks.records.column_types.numbers import Number
 from tasks.records.merging import Spills
 from tasks.records.sorting import one_chunk
-from tasks.sources.features import NO_TIME, Feature, of_role
+from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import SPACE
 
 SAMPLE = 10_000
@@ -65,7 +66,7 @@ def profile(spills: Spills, features: Mapping[str, Feature], states: Mapping[str
         name: {split: _values(feature, table[name]) for split, table in samples.items() if table.num_rows}
         for name, feature in shown.items()
     }
-    predicted = [name for role in ("label", "target") for name in of_role(dict(shown), role)]
+    predicted = [name for role in ("label", "target") for name in of_role(shown, role)]
     columns: dict[str, dict[str, Any]] = {}
     for name, of_splits in values.items():
         columns[name] = {"histogram": _histogram(of_splits)}

@@ -270,7 +270,7 @@ def measured(feature: str, short: str) -> str:
 
 def hashed(features: Mapping[str, Feature]) -> list[str]:
     """Return the inputs of which each has a hash of its own, as there are several inputs."""
-    inputs = of_role(dict(features), "input")
+    inputs = of_role(features, "input")
     return [name for name, feature in inputs.items() if feature.kind in HASHED] if len(inputs) > 1 else []
 
 

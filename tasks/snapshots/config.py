@@ -16,9 +16,9 @@ from tasks.config.inputs import IMAGE, PREDICTED
 from tasks.config.kinds import Kind, any_of
 from tasks.errors import Failed
 from tasks.snapshots.fitting import TransformConfig, choose
-from tasks.snapshots.transforms import Text
 from tasks.snapshots.transforms.media import GreyRange, Image, Pixels
 from tasks.sources.features import Feature
+from tasks.sources.kinds.columns import Text
 
 if TYPE_CHECKING:
     from tasks.artifacts import Outcome, Records

@@ -49,7 +49,7 @@ def choose(features: Mapping[str, Feature], given: Mapping[str, Transform]) -> d
         Refused: one is given for a column that is not an input, or of a kind that it does not take; or a column's
             array has the name of another.
     """
-    inputs = of_role(dict(features), "input")
+    inputs = of_role(features, "input")
     for name, transform in given.items():
         setting = f"snapshot.transforms.{name}"
         if name not in features:
@@ -164,8 +164,8 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], sourc
         places.append({"column": name, "array": transform.array, "start": start, "stop": shared["shape"][0]})
     _check_shared(arrays)
     formats = {name: CellFormat.model_validate(form).state() for name, form in source.get("formats", {}).items()}
-    inputs = of_role(dict(features), "input")
-    labels, targets = of_role(dict(features), "label"), of_role(dict(features), "target")
+    inputs = of_role(features, "input")
+    labels, targets = of_role(features, "label"), of_role(features, "target")
     description = {
         "format": FORMAT,
         "kind": "table",

@@ -214,7 +214,7 @@ def _known(values: pa.Array, classes: tuple[str, ...] | None) -> tuple[pa.Array,
 def unequal(features: Mapping[str, Feature], table: pa.Table) -> dict[int, str]:
     """Return by row why its tags do not belong to its words: there must be one for each."""
     bad: dict[int, str] = {}
-    for name, feature in of_role(dict(features), "label").items():
+    for name, feature in of_role(features, "label").items():
         if feature.kind != "tags":
             continue
         tags = lengths_of(table[name].combine_chunks())

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.reader.values import LARGEST, MISSING
+from tasks.reader.cast import EPOCH, MICROSECOND
+from tasks.reader.values import LARGEST, MISSING, NO_TIME
 from tasks.records.column_types import ColumnType, State, Typed
 from tasks.records.column_types.categories import plain_classes
 from tasks.sources.encoding import Encoded, binary_of, floats_entry, integer_entry
-from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
+from tasks.sources.features import Feature
 
 DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 

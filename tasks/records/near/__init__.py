@@ -67,7 +67,7 @@ def compared(features: Mapping[str, Feature], config: NearDuplicates | None) -> 
     if config is None:
         return None
     field = "records.near_duplicates"
-    inputs = {name: feature for name, feature in of_role(dict(features), "input").items() if feature.kind in MEASURES}
+    inputs = {name: feature for name, feature in of_role(features, "input").items() if feature.kind in MEASURES}
     names = ", ".join(inputs) or "no text and no image"
     if config.column is None and len(inputs) != 1:
         rule = f"the inputs that can be compared are {names}"
@@ -75,7 +75,7 @@ def compared(features: Mapping[str, Feature], config: NearDuplicates | None) -> 
     column = config.column or next(iter(inputs))
     if column not in inputs:
         raise Refused(f"{field}.column", column, f"must be a text or an image: {names}", "correct it")
-    groups = of_role(dict(features), "group")
+    groups = of_role(features, "group")
     if config.handling == "group" and groups:
         rule = f"source.group ({next(iter(groups))}) decides the split, and a group must not be divided"
         raise Refused(f"{field}.handling", "group", rule, "choose report or drop, or leave source.group out")

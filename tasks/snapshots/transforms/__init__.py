@@ -1,7 +1,7 @@
 """What a transform is: settings, what it learns from the train split, and its operations of TensorFlow. A class a kind.
 
-What is fitted is JSON, and applied by the module of the same name in `tasks.reader`, in snapshots and exports; `graph`
-makes operations of TensorFlow of it that do the same, for several columns at once, where there are such.
+What is fitted is JSON, and applied by the function of the same name in `tasks.reader`, in snapshots and exports;
+`graph` makes operations of TensorFlow of it that do the same, for several columns at once, where there are such.
 
 A file of this folder with a class of `Transform` is found, and no other line names it. They import neither TensorFlow
 nor Pillow at their top, as the config is read by processes that compute nothing.
@@ -14,11 +14,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import StringConstraints
 
 from tasks.config import inputs
 from tasks.config.kinds import Kind
@@ -27,8 +26,6 @@ from tasks.errors import Refused
 from tasks.reader.values import Values
 from tasks.snapshots.transforms.graphs import Graph
 from tasks.sources.features import Feature
-
-Text = Annotated[str, StringConstraints(min_length=1)]
 
 Rows = NDArray[np.int64]
 
@@ -46,7 +43,7 @@ class Fitted:
     """A fitted transform of a column."""
 
     state: dict[str, Any]
-    """What `tasks.reader` needs to apply it, JSON; `kind` names the module."""
+    """What `tasks.reader` needs to apply it, JSON; `kind` names the function."""
 
     feature: dict[str, Any]
     """Of a share of `numbers`: `names`, `mean` and `variance` of each number; of `categories`: `names` and `sizes`; of

@@ -14,9 +14,10 @@ from tasks.environment.user_code import closure, deciding, files_of
 from tasks.errors import Failed
 from tasks.reader.function import FOLDER, called, imported
 from tasks.reader.values import Values
-from tasks.snapshots.transforms import NUMBERS, Fitted, Fitter, Rows, Text, Transform
+from tasks.snapshots.transforms import NUMBERS, Fitted, Fitter, Rows, Transform
 from tasks.snapshots.transforms.statistics import Moments
 from tasks.sources.features import Feature
+from tasks.sources.kinds.columns import Text
 
 KEPT = ("uint8", "uint16", "int32")
 """The dtypes of arrays that stay; others become float32."""
