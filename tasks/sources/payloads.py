@@ -32,7 +32,7 @@ class Payloads:
         patterns: the paths of a column's files, where a cell is not the path.
     """
 
-    def __init__(self, root: Path, names: list[str], patterns: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, names: list[str], patterns: Mapping[str, str] = {}) -> None:
         self.names = names
         self._patterns = patterns
         self._root = root

@@ -54,7 +54,7 @@ class Tables(Source):
         if isinstance(config, ReferringTables):
             self._payloads = Payloads(self.root, self.files, config.files)
         else:  # images and sounds are in the files of rows
-            self._payloads = Payloads(self.root, [], {})
+            self._payloads = Payloads(self.root, [])
         self._stats: dict[str, StatKey] = {}
         self._content: dict[str, str] = {}
         """SHA-256 of each file, of rows or referred to."""
