@@ -120,7 +120,7 @@ def test_an_input_is_shared_where_there_are_train_and_test() -> None:
 def test_the_description_of_records_has_their_splits_by_name_and_their_classes_in_order() -> None:
     features = {"text": feature("text"), "kind": feature("label", classes=("b", "a")), "age": feature("number")}
     features["town"] = feature("category", classes=("x",))
-    made = conversion.metadata("rows", features, {"train": [(3, 30), (2, 20)], "test": [(1, 10)]})
+    made = conversion.tfds_metadata("rows", features, {"train": [(3, 30), (2, 20)], "test": [(1, 10)]})
     info = json.loads(made["dataset_info.json"])
     assert [(each["name"], each["shardLengths"], each["numBytes"]) for each in info["splits"]] == [
         ("test", ["1"], "10"),

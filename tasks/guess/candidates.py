@@ -1,4 +1,4 @@
-"""Columns that may be a key, a group, a split, or codes of classes."""
+"""Columns that may be a key, a group, a split, codes of classes, or words and their tags."""
 
 from __future__ import annotations
 
@@ -214,8 +214,6 @@ TAGS = re.compile(r"(.*_)?(ner|pos|chunk|iob2?)?_?(tags?|labels?|classes|entitie
 """Names by which a column of lists is that of tags."""
 MAX_TAGS = 200
 """Different tags at most."""
-
-
 LENGTHS = 16
 """The length of a row of words is a multiple of it."""
 LONGEST = 512

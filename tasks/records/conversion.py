@@ -19,7 +19,7 @@ from tasks.config.base import identity
 from tasks.environment.hardware import return_freed
 from tasks.errors import Failed
 from tasks.records import duplicates
-from tasks.records.column_types import column_type, merged, summary
+from tasks.records.column_types import TFDS, column_type, merged, summary
 from tasks.records.config import RecordsConfig
 from tasks.records.duplicates import Dropped
 from tasks.records.merging import Merger, Regrouper, Shard, Spills, WrittenShard
@@ -86,7 +86,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     states = {split: merged(features, (part.statistics for part in of_split)) for split, of_split in parts.items()}
     _refuse_one_class(features, merged(features, states.values()))
     sizes = {split: [(part.examples, part.bytes) for part in of_split] for split, of_split in parts.items()}
-    for path, content in metadata(name, features, sizes).items():
+    for path, content in tfds_metadata(name, features, sizes).items():
         bench.staging.put(path, content)
     summaries = {split: summary(features, state) for split, state in states.items()}
     everything = _counts(notes, copies, near)
@@ -259,13 +259,14 @@ def _refuse_one_class(features: Mapping[str, Feature], states: Mapping[str, Any]
             raise Failed(name, f"one class only, {next(iter(classes))}", rule, remedy)
 
 
-FEATURES = "tensorflow_datasets.core.features"
-
-
-def metadata(
+def tfds_metadata(
     name: str, features: Mapping[str, Feature], shards: Mapping[str, list[tuple[int, int]]]
 ) -> dict[str, bytes]:
-    """Return the files' contents by name. `shards`: (examples, bytes) of every shard of each split, in order."""
+    """Return the files by which `tfds.builder_from_directory` reads records, by name: without date and host.
+
+    Args:
+        shards: (examples, bytes) of every shard of each split, in order.
+    """
     info = {
         "name": name,
         "version": "1.0.0",
@@ -282,7 +283,7 @@ def metadata(
         ],
     }
     schema = {
-        "pythonClassName": f"{FEATURES}.features_dict.FeaturesDict",
+        "pythonClassName": f"{TFDS}.features_dict.FeaturesDict",
         "featuresDict": {"features": {name: _connector(feature) for name, feature in sorted(features.items())}},
     }
     labels = {
@@ -296,4 +297,4 @@ def metadata(
 def _connector(feature: Feature) -> dict[str, Any]:
     """Return the tfds description of a feature; sizes are strings, as protobuf's JSON has 64-bit integers."""
     connector = column_type(feature).connector()
-    return {**connector, "pythonClassName": f"{FEATURES}.{connector['pythonClassName']}"}
+    return {**connector, "pythonClassName": f"{TFDS}.{connector['pythonClassName']}"}

@@ -1,4 +1,4 @@
-"""Files of rows, as the sources csv, jsonl, parquet, tfrecord and webdataset have in common."""
+"""Files of rows, as the sources csv, jsonl, parquet, tfrecord and webdataset have in common; and rows by number."""
 
 from __future__ import annotations
 

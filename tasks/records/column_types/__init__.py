@@ -31,6 +31,9 @@ States = dict[str, State]
 
 Features = Mapping[str, Feature]
 
+TFDS = "tensorflow_datasets.core.features"
+"""The package whose classes the `connector`s name."""
+
 TYPES: dict[str, type[ColumnType]] = {}
 """The types by the kind of feature."""
 

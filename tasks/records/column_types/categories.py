@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.reader.values import BLANKS, WHOLE
-from tasks.records.column_types import State, Typed
-from tasks.records.column_types.texts import SEQUENCE, Text, Words, lengths_of, sequence
+from tasks.records.column_types import TFDS, State, Typed
+from tasks.records.column_types.texts import Text, Words, lengths_of, sequence
 from tasks.sources.encoding import Encoded, integer_entry, integer_list_entry
 from tasks.sources.features import OTHER, Feature, of_role
 
@@ -151,7 +151,7 @@ class Tags(Words):
 
     def connector(self) -> dict[str, Any]:
         """Describe a `Sequence` of `ClassLabel`."""
-        return sequence(_class_label(self.feature, f"{SEQUENCE}."))
+        return sequence(_class_label(self.feature, f"{TFDS}."))
 
 
 def plain(values: pa.Array) -> pa.Array:

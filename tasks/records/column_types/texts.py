@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.records.column_types import ColumnType, State, Typed
+from tasks.records.column_types import TFDS, ColumnType, State, Typed
 from tasks.sources import not_utf8
 from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, sizes_of, values_of
 from tasks.sources.features import Feature
@@ -18,7 +18,6 @@ from tasks.sources.features import Feature
 TEXT, LISTS = pa.large_string(), pa.list_(pa.string())
 WORD = Feature("text", "string")
 """The type of a word."""
-SEQUENCE = "tensorflow_datasets.core.features"
 
 
 class Text(ColumnType):
@@ -117,7 +116,7 @@ class Words(ColumnType):
 
     def connector(self) -> dict[str, Any]:
         """Describe a `Sequence` of `Text`."""
-        return sequence({"pythonClassName": f"{SEQUENCE}.text_feature.Text", "text": {}})
+        return sequence({"pythonClassName": f"{TFDS}.text_feature.Text", "text": {}})
 
 
 def _decoded(raw: Encoded) -> Typed:
