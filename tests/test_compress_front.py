@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.compression import judgement
 from tasks.compression.config import WantConfig
 from tasks.compression.front import FrontEntry, choose, dominated_by, missed
 from tasks.config.compose import Config, validate
@@ -109,11 +109,7 @@ def test_the_picture_shows_every_variant_the_front_and_what_is_rejected() -> Non
     rejected = FrontEntry("<d>", 50, 0.3, 2.0, accepted=False)
     given_points = [A, B, C, rejected]
     found = dominated_by(given_points)
-    rows = {
-        name: judgement.FrontPlace(each.bytes, each.loss, each.latency, each.accepted, found[name])
-        for each in given_points
-        for name in (each.name,)
-    }
+    rows = {each.name: replace(each, dominated_by=found[each.name]) for each in given_points}
     svg = charts.front(rows, "accuracy")
     assert svg.count("<circle") == 4 and svg.count('class="dot c0"') == 2 and "&lt;d&gt;" in svg and "<d>" not in svg
     centres = [(float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', svg)]

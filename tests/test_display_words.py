@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
-from tasks.compression.judgement import FrontPlace, Judgement
+from tasks.compression.front import FrontEntry
+from tasks.compression.judgement import Judgement
 from tasks.view import change, figure, kilobytes, seconds
 from tasks.view.examples import Texts
 from tasks.view.report import Part
@@ -103,7 +104,7 @@ def test_the_table_of_variants_says_which_one_lost_and_which_one_gained(tmp_path
         metrics = {f"{name}/size_ratio": 0.3, f"{name}/test/accuracy": 0.9, f"{name}/test/accuracy_loss": loss}
         return made(tmp_path, Variant, name, metrics=metrics, statistics={"bytes": 1000, "methods": methods})
 
-    judgement = Judgement(chosen="better", front={"better": FrontPlace(1, 0.0, 0.5, True, None)})
+    judgement = Judgement(chosen="better", front={"better": FrontEntry("better", 1, 0.0, 0.5)})
     worse, better = variant("worse", 0.02, ["int8_dynamic"]), variant("better", -0.01, ["int8_dynamic"])
     variants = [worse, better, variant("plain", 0.0, [])]
     said = list(lines(facts(variants=variants, judgement=judgement, metric="accuracy")))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.compression.judgement import FrontPlace
+from tasks.compression.front import FrontEntry
 from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import PRUNED, Table, Trial
 from tasks.view import charts, trainings
@@ -31,8 +31,8 @@ def test_ticks_of_a_range_without_extent_are_its_only_value() -> None:
     assert charts.linear_ticks(0.0, 0.4) == [0.0, 0.1, 0.2, 0.3, 0.4]
 
 
-def point(size: int, loss: float, **more: Any) -> FrontPlace:
-    return FrontPlace(**{"bytes": size, "loss": loss, "latency": None, "accepted": True, "dominated_by": None, **more})
+def point(size: int, loss: float, **more: Any) -> FrontEntry:
+    return FrontEntry(**{"name": "", "bytes": size, "loss": loss, "latency": None, **more})
 
 
 def test_the_line_of_the_front_goes_from_the_smallest_to_the_largest() -> None:

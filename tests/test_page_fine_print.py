@@ -18,6 +18,7 @@ from PIL import Image
 from tasks.artifacts import Model, Records, Release, Snapshot
 from tasks.compression.judgement import Judgement
 from tasks.config.task import TASKS
+from tasks.training.samples import SAMPLES
 from tasks.view import comparison, examples, report, run_page, sections, summary, trainings
 from tasks.view import summary as description
 from tasks.view import variants as variants_page
@@ -181,22 +182,23 @@ def test_text_of_data_is_no_markup_and_a_missing_value_of_a_template_is_an_error
 
 
 def test_a_prediction_is_right_where_its_class_is_the_label() -> None:
-    texts: Any = None
-    for label, right in ((1, True), (0, False)):
-        arrays = {"label": np.array(label)}
-        assert examples._class([[1, 0.876], [0, 0.124]], arrays, FEATURES, texts) == ("yes 88%", right)
-    said = examples._labels([[1, 0.9], [0, 0.05]], {}, FEATURES, texts)
-    assert said == ("right 90%, left 5%", None)
-    assert examples._values([1.23456, -2e9], {}, FEATURES, texts) == ("1.235, -2e+09", None)
-    assert examples._right_labels({"target": np.array([0, 1])}, FEATURES) == "right"
-    assert examples._right_labels({"target": np.array([0, 0])}, FEATURES) == "none"
-    tagged = {"label": np.array([0, 1, -1, 1])}
-    assert examples._tags([1, 1, 0, 0], tagged, FEATURES, texts) == ("yes yes no", None)
-    assert examples.SHOWN["tagging"][0](tagged, FEATURES) == "no yes yes"
-    assert {task: len(shown) for task, shown in examples.SHOWN.items()} == dict.fromkeys(TASKS, 2)
-    assert examples.SHOWN["multilabel"] == examples.SHOWN["anomaly"] == examples.SHOWN["ranking"]
-    assert examples.SHOWN["multilabel"][1]([[0, 0.5]], {}, FEATURES, texts) == ("left 50%", None)
-    assert examples.SHOWN["regression"][0]({"target": np.array([[1.5, 2.0]])}, FEATURES) == "1.5, 2"
+    def cell(task: str, kept: Any, **arrays: Any) -> tuple[str, bool | None]:
+        return SAMPLES[task].cell(kept, {name: np.array(each) for name, each in arrays.items()}, FEATURES, str)
+
+    def right(task: str, **arrays: Any) -> str:
+        return SAMPLES[task].right({name: np.array(each) for name, each in arrays.items()}, FEATURES)
+
+    for label, correct in ((1, True), (0, False)):
+        assert cell("classification", [[1, 0.876], [0, 0.124]], label=label) == ("yes 88%", correct)
+    assert cell("multilabel", [[1, 0.9], [0, 0.05]]) == ("right 90%, left 5%", None)
+    assert cell("anomaly", [[0, 0.5]]) == cell("ranking", [[0, 0.5]]) == ("left 50%", None)
+    assert cell("regression", [1.23456, -2e9]) == ("1.235, -2e+09", None)
+    assert cell("tagging", [1, 1, 0, 0], label=[0, 1, -1, 1]) == ("yes yes no", None)
+    assert right("multilabel", target=[0, 1]) == right("anomaly", target=[0, 1]) == "right"
+    assert right("ranking", target=[0, 0]) == "none"
+    assert right("tagging", label=[0, 1, -1, 1]) == "no yes yes"
+    assert right("regression", target=[[1.5, 2.0]]) == "1.5, 2"
+    assert SAMPLES.keys() == TASKS.keys()
 
 
 def test_a_long_text_is_cut_after_its_first_characters() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.compression.judgement import FrontPlace, Judgement, QualityLoss, SliceLoss
+from tasks.compression.front import FrontEntry
+from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss
 from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tasks.view import change, charts, examples, figure, kilobytes, results, seconds, some, trainings, words
@@ -146,8 +147,8 @@ def test_an_example_is_fixed_or_broken_by_what_changed(monkeypatch: pytest.Monke
 
 
 def test_the_front_is_drawn_through_what_is_accepted_and_not_dominated() -> None:
-    def point(size: int, loss: float, accepted: bool = True, by: str | None = None) -> FrontPlace:
-        return FrontPlace(size, loss, None, accepted, by)
+    def point(size: int, loss: float, accepted: bool = True, by: str | None = None) -> FrontEntry:
+        return FrontEntry("", size, loss, None, accepted, by)
 
     points = {"a": point(1000, 0.0), "b": point(500, 0.1), "c": point(900, 0.2, by="b"), "d": point(100, 0.0, False)}
     svg = charts.front(points, "accuracy")
@@ -203,7 +204,7 @@ def test_a_variant_is_described_by_size_quality_loss_time_and_standing() -> None
     variant: Any = SimpleNamespace(
         name="int8", metrics=metrics, manifest={"statistics": {"bytes": 25_000, "methods": [{}]}}
     )
-    front = {"int8": FrontPlace(1, 0.0, 0.5, True, None)}
+    front = {"int8": FrontEntry("int8", 1, 0.0, 0.5)}
     judged = Judgement(front=front, standing={"int8": "undecided"}, chosen="int8")
     made = variant_row(variant, judged, "accuracy", Latency()).cells("accuracy")
     assert made == (

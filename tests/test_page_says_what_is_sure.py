@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.artifacts import Report, Variant
+from tasks.compression.front import FrontEntry
 from tasks.compression.judgement import Judgement
 from tasks.config.compose import Config
+from tasks.evaluation.gates import UNDECIDED, Verdict
 from tasks.store.files import pretty
 from tasks.view import run_page
 from tasks.view.facts import Facts
@@ -108,14 +111,14 @@ def test_no_group_is_left_out_in_silence(tmp_path: Path) -> None:
 
 def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
     text = "loses 0.0000 of 25 test examples; the limit is 0.02; about 124 more would decide"
-    gate = {"gate": "quality", "verdict": "not enough data", "passed": False, "text": text}
+    gate = Verdict("quality", 0.0, 0.02, UNDECIDED, text).as_json()
     statistics: dict[str, Any] = {"bytes": 1000, "gzip_bytes": 900, "methods": [{"kind": "int8_dynamic"}]}
     variant = artifact(Variant, tmp_path / "variant", {"variant/test/accuracy": 0.9}, **statistics)
-    point = {"bytes": 1000, "loss": 0.0, "latency": None, "accepted": True, "dominated_by": None}
+    entry = asdict(FrontEntry("variant", 1000, 0.0, None))
     judgement = {
         "verdicts": {"variant": [gate]},
         "standing": {"variant": "undecided"},
-        "front": {"variant": point},
+        "front": {"variant": entry},
         "chosen": None,
     }
     run = run_of(tmp_path / "home", CONFIG, [("key", "sha256")], compress=variant)

@@ -13,9 +13,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
-from tasks.compression.judgement import tags_of
+from tasks.compression.config import WantConfig
+from tasks.compression.judgement import Judgement, read
 from tasks.errors import Failed
-from tasks.evaluation.gates import FAIL, PASS, promotion, with_gates
+from tasks.evaluation.gates import FAIL, PASS, promotion, tags_of, with_gates
 from tasks.evaluation.gating import PromoteGate
 from tasks.registry import comparison
 from tasks.registry.comparison import Compared
@@ -84,9 +85,7 @@ def test_a_version_passes_only_with_all_of_its_gates(run: Run) -> None:
     assert not together.passed and "accuracy at least 0.9999 fail: has at most" in together.text
     lost = promotion("test/accuracy", 0.7, champion_beside(0.8, 0.7), 0.0, True)
     assert not with_gates(lost, [good]).passed
-    assert tags_of({"promote": [good.as_json(), bad.as_json()]}) == {
-        "millrace.gates.promote": "fail: accuracy at least 0.9999"
-    }
+    assert tags_of({"promote": [good, bad]}) == {"millrace.gates.promote": "fail: accuracy at least 0.9999"}
 
 
 def test_the_mlflow_run_has_the_verdicts_and_the_front_as_tags(run: Run, finished: CommandHome) -> None:
@@ -113,7 +112,7 @@ def test_a_judgement_is_found_again_by_its_key_alone(tmp_path: Path, monkeypatch
 
     def work() -> dict[str, Any]:
         made.append("once more")
-        return {"verdicts": {}, "front": {}, "want": None, "number": len(made)}
+        return {"verdicts": {}, "front": {}, "want": None, "missed": f"judged {len(made)}"}
 
     for number, (cached, key, expected) in enumerate(
         [(False, "a", 1), (True, "a", 1), (True, "b", 2), (True, "a", 1), (False, "a", 3), (True, "a", 3)]
@@ -121,18 +120,18 @@ def test_a_judgement_is_found_again_by_its_key_alone(tmp_path: Path, monkeypatch
         token = compressing.current.set(attempt(number, cached))
         judgement = compressing.judged("compress", {"gates": key}, work)
         compressing.current.reset(token)
-        assert judgement["number"] == expected
-        assert json.loads((tmp_path / "runs" / f"{number}" / "judgement.json").read_bytes()) == judgement
+        assert judgement.missed == f"judged {expected}"
+        assert read(tmp_path / "runs" / f"{number}") == judgement
 
 
 def test_a_want_that_nothing_meets_ends_the_stage_with_what_each_misses(tmp_path: Path) -> None:
     variants = [Variant("0" * 64, tmp_path, name) for name in ("litert", "int8_dynamic")]
-    met = {"want": {"bytes": 1000}, "chosen": "int8_dynamic", "missed": None}
+    met = Judgement(want=WantConfig(bytes=1000), chosen="int8_dynamic")
     assert [each.chosen for each in compressing.kept(variants, met)] == [False, True]
-    missed = {"want": {"bytes": 10, "latency": None}, "chosen": None, "missed": "litert: bytes 90 of at most 10"}
+    missed = Judgement(want=WantConfig(bytes=10), missed="litert: bytes 90 of at most 10")
     with pytest.raises(Failed, match=r"compress.want: bytes 10; no variant meets it: litert: bytes 90 of at most 10"):
         compressing.kept(variants, missed)
-    assert compressing.kept(variants, {}) == variants, "while planning"
+    assert compressing.kept(variants, Judgement()) == variants, "while planning"
 
 
 @pytest.fixture(scope="module")

@@ -12,17 +12,18 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import pytest
-from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact, Model, Outcome, Records
 from tasks.compression import judgement
 from tasks.config.compose import load
 from tasks.errors import Damaged, Failed, Refused, Stopped, Superseded
+from tasks.evaluation.gates import Verdict, open_gates, reasons, tags_of
 from tasks.runs import differences, runs
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.collection import Needs, collect, needed_by_releases, used
@@ -746,17 +747,13 @@ def test_a_rejected_variant_is_on_no_front_and_an_unjudged_one_is_said_to_be() -
 
     front = {"a": point(True, None), "b": point(True, "a"), "c": point(False, None)}
     made = {"front": front, "chosen": "a", "want": {"bytes": 9}, "standing": dict.fromkeys("abc", "accepted")}
-    rows = {name: {**row, "bytes": 1, "loss": 0.0, "latency": None} for name, row in front.items()}
-    read = TypeAdapter(judgement.Judgement).validate_python({**made, "front": rows})
+    rows = {name: {**row, "name": name, "bytes": 1, "loss": 0.0, "latency": None} for name, row in front.items()}
+    read = judgement.JUDGEMENT.validate_python({**made, "front": rows})
     assert [read.place(name) for name in "abcd"] == ["on the front, chosen", "dominated by a", "", ""]
-    named = judgement.tags({**made, "verdicts": {}})
-    assert named == {"millrace.front": "a", "millrace.chosen": "a"}
-    assert judgement.tags({**made, "verdicts": {}, "want": None}) == {"millrace.front": "a"}
+    assert read.tags() == {"millrace.front": "a", "millrace.chosen": "a"}
+    assert replace(read, want=None).tags() == {"millrace.front": "a"}
     assert read.words("d") == "not judged" and judgement.Judgement().words("d") == ""
-    verdicts = [
-        {"gate": "size", "verdict": "fail", "passed": False, "text": "too large"},
-        {"gate": "quality", "verdict": "not enough data", "passed": False, "text": "few"},
-        {"gate": "memory", "verdict": "pass", "passed": True, "text": "small"},
-    ]
-    assert judgement.tags_of({"a": verdicts}) == {"millrace.gates.a": "fail: size; not enough data: quality"}
-    assert judgement.reasons(verdicts) == "too large; few" and judgement.open_gates(verdicts) == "few"
+    said = (("size", "fail", "too large"), ("quality", "not enough data", "few"), ("memory", "pass", "small"))
+    verdicts = [Verdict(gate, 1.0, 0.5, verdict, text) for gate, verdict, text in said]
+    assert tags_of({"a": verdicts}) == {"millrace.gates.a": "fail: size; not enough data: quality"}
+    assert reasons(verdicts) == "too large; few" and open_gates(verdicts) == "few"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tasks.compression.config import WantConfig
@@ -23,6 +23,13 @@ class FrontEntry:
     was not measured."""
     accepted: bool = True
     """Whether its gates let it pass; what is rejected is on no front and dominates nothing."""
+    dominated_by: str | None = None
+    """The variant that is better; None of one on the front, and while it is not known."""
+
+    @property
+    def on_front(self) -> bool:
+        """Whether no other variant dominates it, and no gate rejected it."""
+        return self.accepted and self.dominated_by is None
 
     @property
     def costs(self) -> tuple[float, ...]:
@@ -43,10 +50,6 @@ class FrontEntry:
                 found = "not measured" if value is None else _number(value)
                 missed.append(f"{name} {found} of at most {_number(limit)}")
         return missed
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its fields."""
-        return asdict(self)
 
 
 def dominated_by(points: Sequence[FrontEntry]) -> dict[str, str | None]:

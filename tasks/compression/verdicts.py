@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +14,12 @@ from tasks.artifacts import Report, Variant
 from tasks.compression import front
 from tasks.compression.config import CompressConfig
 from tasks.compression.front import FrontEntry, slowest_of
-from tasks.compression.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
+from tasks.compression.judgement import ACCEPTED, REJECTED, UNDECIDED
 from tasks.compression.methods.method import Method
 from tasks.compression.specs import FLOAT, VariantSpec
 from tasks.evaluation import gates
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.gates import Ratio, Verdict
+from tasks.evaluation.gates import Ratio, Verdict, reasons
 from tasks.evaluation.gating import Subject
 from tasks.evaluation.intervals import difference, interval_of
 from tasks.evaluation.multiple_testing import Test, decide
@@ -55,7 +55,7 @@ def judge(
 
     Returns:
         `verdicts` (by variant, as `Verdict.as_json`), `standing` (`accepted`, `rejected` or `undecided`: kept and
-        marked), `front` (by variant, as `Point.as_json` and `dominated_by`), `slices` (by compressed variant the metric
+        marked), `front` (by variant, as `FrontEntry`), `slices` (by compressed variant the metric
         and its loss on slices of the test split), `want`, `chosen` and `missed` (why nothing is chosen).
     """
     _, masks = read_slices(report, SPLIT)
@@ -181,12 +181,10 @@ def _front(
             points.append(FrontEntry(name, variant["bytes"], loss, ratio, accepted))
     dominated = front.dominated_by(points)
     chosen = None if config.want is None else front.choose(points, config.want)
-    rejected = {
-        name: reasons([each.as_json() for each in verdicts[name]]) for name in described if standing[name] == REJECTED
-    }
+    rejected = {name: reasons(verdicts[name]) for name in described if standing[name] == REJECTED}
     lost = config.want is not None and chosen is None
     return {
-        "front": {point.name: {**point.as_json(), "dominated_by": dominated[point.name]} for point in points},
+        "front": {point.name: asdict(replace(point, dominated_by=dominated[point.name])) for point in points},
         "want": None if config.want is None else config.want.model_dump(mode="json"),
         "chosen": None if chosen is None else chosen.name,
         "missed": front.missed(points, config.want, rejected) if lost and config.want is not None else None,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
-from tasks.config.task import TASKS, check_options
+from tasks.config.task import TASKS, MetricName, check_options
 from tasks.environment.user_code import deciding, files_of
 from tasks.evaluation.probes import ProbeConfig
 
@@ -19,32 +19,6 @@ OWN_METRICS = "evaluate.own_metrics"
 
 WITHOUT_INTERVAL = ("calibration_error",)
 """Metrics that have no valid interval, so that nothing is decided by them."""
-
-Metric = Literal[
-    "accuracy",
-    "balanced_accuracy",
-    "loss",
-    "calibration_error",
-    "macro_f1",
-    "micro_f1",
-    "label_accuracy",
-    "average_precision",
-    "roc_auc",
-    "ndcg",
-    "mrr",
-    "precision",
-    "recall",
-    "f1",
-    "mcc",
-    "rmse",
-    "mae",
-    "r2",
-    "bits_per_byte",
-    "token_accuracy",
-    "entity_f1",
-    "entity_precision",
-    "entity_recall",
-]
 
 
 class ThresholdConfig(Section):
@@ -86,7 +60,7 @@ class EvaluateConfig(Section):
     """The metric that decides: which weights, seeds and trials are best, what gates and promotion compare. One of the
     task's with an interval, or of `own_metrics`; default: the first of the task's."""
 
-    metrics: Annotated[tuple[Metric, ...], LISTED] | None = None
+    metrics: Annotated[tuple[MetricName, ...], LISTED] | None = None
     """Which metrics; default: all of the task's."""
 
     own_metrics: Annotated[dict[Name, OwnCode], LATER, HAS_OWN_CODE] = {}

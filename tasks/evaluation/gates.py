@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
-from typing import TYPE_CHECKING, Any
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
 
 from tasks.evaluation import sureness
 
@@ -27,7 +29,7 @@ class Verdict:
     """The result of a gate."""
 
     gate: str
-    value: float
+    value: Annotated[float, BeforeValidator(lambda stored: nan if stored is None else stored)]
     limit: float
     verdict: str
     text: str
@@ -53,6 +55,28 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """Return it for records and pages; `value` is null where it is not finite."""
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
+
+
+def reasons(verdicts: Sequence[Verdict]) -> str:
+    """Return the texts of the gates that did not pass."""
+    return "; ".join(verdict.text for verdict in verdicts if not verdict.passed)
+
+
+def open_gates(verdicts: Sequence[Verdict]) -> str:
+    """Return the texts of the undecided gates."""
+    return "; ".join(verdict.text for verdict in verdicts if verdict.verdict == UNDECIDED)
+
+
+def tags_of(verdicts_of: Mapping[str, Sequence[Verdict]]) -> dict[str, str]:
+    """Return the verdicts of gates as tags, by the name of what was judged: `pass`, or what did not (`fail: size`)."""
+    named = {}
+    for name, verdicts in verdicts_of.items():
+        by_verdict: dict[str, list[str]] = {}
+        for verdict in verdicts:
+            by_verdict.setdefault(verdict.verdict, []).append(verdict.gate)
+        others = [f"{word}: {', '.join(gates)}" for word, gates in by_verdict.items() if word != PASS]
+        named[f"millrace.gates.{name}"] = "; ".join(others) or PASS
+    return named
 
 
 @dataclass(frozen=True)

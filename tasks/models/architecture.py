@@ -23,8 +23,6 @@ CODE = "code"
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
-Predicts = Literal["classification", "multilabel", "anomaly", "ranking", "regression"]
-"""The tasks of a model that predicts a label or numbers of an example."""
 
 
 class Distribution(Protocol):

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Release, Report
-from tasks.compression.judgement import tags_of
 from tasks.errors import Refused
-from tasks.evaluation.gates import Promotion, promotion, with_gates
+from tasks.evaluation.gates import Promotion, promotion, tags_of, with_gates
 from tasks.runs.audit import Audit, Decision, Entry
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
@@ -198,7 +197,7 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
         carry_out(client, run, registered, ruling)
         if gate.gates:
             judged["gates"] = [verdict.as_json() for verdict in gate.gates]
-            for tag, value in tags_of({"promote": judged["gates"]}).items():
+            for tag, value in tags_of({"promote": gate.gates}).items():
                 client.set_tag(run.record["mlflow_run_id"], tag, value)
     else:  # decided by a command that was killed, or by the gate of a later run
         ruling = Ruling("", CHAMPION if registered.approval == "approved" else CANDIDATE, registered.gate)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Variant
 from tasks.compression.config import SearchConfig
-from tasks.compression.judgement import FILE, REJECTED, SEARCH, open_gates, reasons, tags
+from tasks.compression.judgement import FILE, JUDGEMENT, REJECTED, SEARCH, Judgement
 from tasks.compression.methods.method import Chain
 from tasks.errors import Failed, of_the_machine
+from tasks.evaluation.gates import open_gates, reasons
 from tasks.runner.attempt import current
 from tasks.runner.modes import runner
 from tasks.store.files import pretty, write
@@ -109,7 +110,7 @@ def _stored(runs: Path, digest: str) -> Iterator[list[dict[str, Any]]]:
             yield content["trials"]
 
 
-def judged(stage: str, key: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def judged(stage: str, key: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> Judgement:
     """Return the judgement of what a stage returned, write it to the run's folder, and tag the MLflow run with it.
 
     It is that of an earlier run with the same key, with the latencies of then, where this run made nothing of the
@@ -117,17 +118,18 @@ def judged(stage: str, key: Mapping[str, Any], work: Callable[[], dict[str, Any]
     """
     digest = digest_of(dict(key))
     if not runner().computes:
-        return _earlier(runner().home.runs, digest) or {}
+        return JUDGEMENT.validate_python(_earlier(runner().home.runs, digest) or {})
     attempt = current.get()
     run = attempt.run
     cached = all(row["cached"] for row in run.record["stages"][stage])
-    judgement = (_earlier(run.home.runs, digest) if cached else None) or {**work(), "key": digest}
-    write(run.folder / FILE, pretty(judgement))
-    attempt.shipper.tags(tags(judgement))
+    made = (_earlier(run.home.runs, digest) if cached else None) or {**work(), "key": digest}
+    write(run.folder / FILE, pretty(made))
+    judgement = JUDGEMENT.validate_python(made)
+    attempt.shipper.tags(judgement.tags())
     return judgement
 
 
-def kept(variants: Sequence[Variant], judgement: Mapping[str, Any]) -> list[Variant]:
+def kept(variants: Sequence[Variant], judgement: Judgement) -> list[Variant]:
     """Return the variants that go into an export, with a note where a gate is undecided, and the chosen one marked.
 
     A warning is logged for each rejected and each undecided one.
@@ -137,19 +139,19 @@ def kept(variants: Sequence[Variant], judgement: Mapping[str, Any]) -> list[Vari
     """
     log, accepted = logging.getLogger(__name__), []
     for variant in variants:
-        verdicts = judgement.get("verdicts", {}).get(variant.name, ())
-        if judgement.get("standing", {}).get(variant.name) == REJECTED:
+        verdicts = judgement.verdicts.get(variant.name, ())
+        if judgement.standing.get(variant.name) == REJECTED:
             log.warning("variant %s is rejected: %s", variant.name, reasons(verdicts))
             continue
         note = open_gates(verdicts)
         if note:
             log.warning("variant %s is kept, but undecided: %s", variant.name, note)
-        chosen = judgement.get("chosen") == variant.name
+        chosen = judgement.chosen == variant.name
         accepted.append(replace(variant, note=note, chosen=chosen) if note or chosen else variant)
-    if missed := judgement.get("missed"):
-        wanted = ", ".join(f"{name} {value:,}" for name, value in judgement["want"].items() if value is not None)
+    if judgement.missed and judgement.want is not None:
+        wanted = ", ".join(f"{name} {value:,}" for name, value in judgement.want if value is not None)
         remedy = "add a method to compress.methods, or ask for less; the variants are kept"
-        raise Failed("compress.want", wanted, f"no variant meets it: {missed}", remedy)
+        raise Failed("compress.want", wanted, f"no variant meets it: {judgement.missed}", remedy)
     return accepted
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.artifacts import Export, Records, Release, Report
-from tasks.compression.judgement import tags_of
 from tasks.config.compose import Config
 from tasks.config.task import TASKS
 from tasks.errors import Failed, Lost, Refused, of_the_machine
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.gates import promotion, with_gates
+from tasks.evaluation.gates import promotion, tags_of, with_gates
 from tasks.evaluation.promotion import PromoteConfig
 from tasks.evaluation.units import Floats
 from tasks.exporting import work as exporting
@@ -145,7 +144,7 @@ def _decide(
         against = champion.version if champion else None
         primary = judged.primary_of(task)
         gate = with_gates(gate, comparison.judge(run, report, config.gates, against, beside, primary))
-        attempt.shipper.tags(tags_of({"promote": [verdict.as_json() for verdict in gate.gates]}))
+        attempt.shipper.tags(tags_of({"promote": gate.gates}))
     required = config.approval == "required"
     ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
     assert run.lock is not None

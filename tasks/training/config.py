@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
-from tasks.config.task import TASKS, check_options
+from tasks.config.task import TASKS, LossName, check_options
 from tasks.feed.augmentations import AugmentConfig
 from tasks.processes.config import SIDECAR, ClusterConfig, Role
 from tasks.training.initial import InitConfig, Text
@@ -16,8 +16,6 @@ from tasks.training.optimizers import Adam, OptimizerConfig, Pattern
 from tasks.training.schedules import Cosine, RateScaling, ScheduleConfig
 from tasks.training.sections import BoardConfig, CheckpointConfig, EarlyStopping, Lora, OnSpike, Steps, TensorBoard
 from tasks.training.strategies import OneDevice, StrategyConfig
-
-Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
@@ -71,7 +69,7 @@ class TrainConfig(Section):
     jit: Annotated[bool, LATER] = False
     """Compile the step by XLA: slower to start, often faster to run, other last bits."""
 
-    loss: Annotated[Loss | OwnCode | None, HAS_OWN_CODE] = None
+    loss: Annotated[LossName | OwnCode | None, HAS_OWN_CODE] = None
     """The loss; default: the task's. The errors are for regression. `package.module:function` is one of yours: it takes
     targets and outputs (float32) of some examples and returns a loss for each prediction, in `keras.ops`."""
 

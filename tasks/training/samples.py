@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.base import subclasses
+from tasks.config.task import LABEL, TARGET, UNTAGGED
+from tasks.models.features import TOKENS, classes, targets
 from tasks.store import files
 from tasks.training.engines import Engine
 from tasks.training.meter import Meter
@@ -22,15 +25,139 @@ BEST = 3
 """Classes of an example that are kept, the most probable ones."""
 
 
-def _classes(logits: NDArray[np.float32]) -> list[Any]:
-    """Return `[class number, probability]` of the most probable classes of each example."""
-    exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return _highest(exponents / exponents.sum(axis=1, keepdims=True))
+Arrays = Mapping[str, NDArray[Any]]
+Features = dict[str, Any]
+Cell = tuple[str, bool | None]
+"""A prediction as text, and whether it is right; None where that is no question of yes or no."""
 
 
-def _labels(logits: NDArray[np.float32]) -> list[Any]:
-    """Return `[label number, probability]` of the most probable labels of each example."""
-    return _highest(1 / (1 + np.exp(-logits)))
+class Sample:
+    """The predictions of a task: what is kept of them, and what a person reads."""
+
+    task: ClassVar[str]
+    """Its name in `model.task`."""
+
+    @staticmethod
+    def kept(outputs: NDArray[Any]) -> list[Any]:
+        """Return what is kept of the outputs [examples, ...] as JSON, a value for each example."""
+        raise NotImplementedError
+
+    @staticmethod
+    def right(arrays: Arrays, features: Features) -> str:
+        """Return the right answer of an example, whose arrays are given."""
+        raise NotImplementedError
+
+    @staticmethod
+    def cell(kept: Any, arrays: Arrays, features: Features, decoded: Callable[[str, NDArray[Any]], str]) -> Cell:
+        """Return what was kept of an example as text; `decoded` gives the text of an array of tokens by its name."""
+        raise NotImplementedError
+
+
+class ClassSample(Sample):
+    """`[class number, probability]` of the most probable classes."""
+
+    task = "classification"
+
+    @staticmethod
+    def kept(outputs: NDArray[Any]) -> list[Any]:
+        exponents = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return _highest(exponents / exponents.sum(axis=1, keepdims=True))
+
+    @staticmethod
+    def right(arrays: Arrays, features: Features) -> str:
+        return classes(features)[int(arrays[LABEL])]
+
+    @staticmethod
+    def cell(kept: Any, arrays: Arrays, features: Features, decoded: Callable[[str, NDArray[Any]], str]) -> Cell:
+        (best, probability), *_ = kept
+        return f"{classes(features)[best]} {probability:.0%}", best == int(arrays[LABEL])
+
+
+class LabelsSample(Sample):
+    """`[label number, probability]` of the most probable labels."""
+
+    task = "multilabel"
+
+    @staticmethod
+    def kept(outputs: NDArray[Any]) -> list[Any]:
+        return _highest(1 / (1 + np.exp(-outputs)))
+
+    @staticmethod
+    def right(arrays: Arrays, features: Features) -> str:
+        names = targets(features)
+        return ", ".join(names[number] for number in np.flatnonzero(arrays[TARGET])) or "none"
+
+    @staticmethod
+    def cell(kept: Any, arrays: Arrays, features: Features, decoded: Callable[[str, NDArray[Any]], str]) -> Cell:
+        names = targets(features)
+        return ", ".join(f"{names[number]} {probability:.0%}" for number, probability in kept), None
+
+
+class AnomalySample(LabelsSample):
+    """The probability of an anomaly."""
+
+    task = "anomaly"
+
+
+class RankingSample(LabelsSample):
+    """The probability that a document is relevant."""
+
+    task = "ranking"
+
+
+class NumbersSample(Sample):
+    """The predicted numbers."""
+
+    task = "regression"
+
+    @staticmethod
+    def kept(outputs: NDArray[Any]) -> list[Any]:
+        return [[float(f"{value:.6g}") for value in row] for row in outputs.tolist()]
+
+    @staticmethod
+    def right(arrays: Arrays, features: Features) -> str:
+        return ", ".join(f"{value:.4g}" for value in arrays[TARGET].ravel())
+
+    @staticmethod
+    def cell(kept: Any, arrays: Arrays, features: Features, decoded: Callable[[str, NDArray[Any]], str]) -> Cell:
+        return ", ".join(f"{value:.4g}" for value in kept), None
+
+
+class TagsSample(Sample):
+    """The most probable class of each token."""
+
+    task = "tagging"
+
+    @staticmethod
+    def kept(outputs: NDArray[Any]) -> list[Any]:
+        rows: list[Any] = outputs.tolist()
+        return rows
+
+    @staticmethod
+    def right(arrays: Arrays, features: Features) -> str:
+        return _named(arrays[LABEL], arrays, features)
+
+    @staticmethod
+    def cell(kept: Any, arrays: Arrays, features: Features, decoded: Callable[[str, NDArray[Any]], str]) -> Cell:
+        return _named(np.array(kept), arrays, features), None
+
+
+class TokensSample(TagsSample):
+    """The most probable token at each position; what is right is the text itself."""
+
+    task = "language_model"
+
+    @staticmethod
+    def right(arrays: Arrays, features: Features) -> str:
+        return ""
+
+    @staticmethod
+    def cell(kept: Any, arrays: Arrays, features: Features, decoded: Callable[[str, NDArray[Any]], str]) -> Cell:
+        return decoded(TOKENS, np.array(kept)), None
+
+
+SAMPLES: dict[str, type[Sample]] = {each.task: each for each in subclasses(Sample)}
+"""By `model.task`."""
 
 
 def _highest(probabilities: NDArray[Any]) -> list[Any]:
@@ -41,27 +168,9 @@ def _highest(probabilities: NDArray[Any]) -> list[Any]:
     ]
 
 
-def _values(outputs: NDArray[np.float32]) -> list[Any]:
-    """Return the values of each example, as they are."""
-    return [[float(f"{value:.6g}") for value in row] for row in outputs.tolist()]
-
-
-def _tokens(tokens: NDArray[np.int64]) -> list[Any]:
-    """Return the tokens of each row."""
-    rows: list[Any] = tokens.tolist()
-    return rows
-
-
-PREDICTED: dict[str, Callable[[NDArray[Any]], list[Any]]] = {
-    "classification": _classes,
-    "multilabel": _labels,
-    "anomaly": _labels,
-    "ranking": _labels,
-    "regression": _values,
-    "language_model": _tokens,
-    "tagging": _tokens,
-}
-"""What is kept of the outputs, by `model.task`."""
+def _named(numbers: NDArray[Any], arrays: Arrays, features: Features) -> str:
+    """Return the classes of the tokens of an example."""
+    return " ".join(classes(features)[number] for number in numbers[arrays[LABEL] != UNTAGGED].tolist())
 
 
 @dataclass
@@ -84,7 +193,7 @@ class Samples:
         if engine.samples is None or step in self._written:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        files.append(self.file, {"step": step, "predictions": PREDICTED[self.task](engine.samples)})
+        files.append(self.file, {"step": step, "predictions": SAMPLES[self.task].kept(engine.samples)})
         self._written.add(step)
 
 

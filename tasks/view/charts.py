@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from tasks.compression.judgement import FrontPlace
+from tasks.compression.front import FrontEntry
 from tasks.search.space import SpaceConfig
 from tasks.search.table import Table, Trial
 from tasks.store.journal import read as journal_points
@@ -277,7 +277,7 @@ def parallel(table: Table, ranked: Sequence[Trial], space: dict[str, SpaceConfig
     return "".join([*parts, "</svg>"])
 
 
-def front(points: Mapping[str, FrontPlace], metric: str) -> str:
+def front(points: Mapping[str, FrontEntry], metric: str) -> str:
     """Draw the loss of the variants by their size; empty where there are fewer than two."""
     if len(points) < 2:
         return ""
@@ -308,7 +308,7 @@ def front(points: Mapping[str, FrontPlace], metric: str) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _point(name: str, point: FrontPlace, across: float, down: float, slowest: float) -> str:
+def _point(name: str, point: FrontEntry, across: float, down: float, slowest: float) -> str:
     share = (point.latency or 0.0) / slowest if slowest else 0.0
     radius = SMALLEST + (LARGEST - SMALLEST) * share**0.5
     place = f'cx="{across:.1f}" cy="{down:.1f}" r="{radius:.1f}"'

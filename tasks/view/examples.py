@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,13 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from tasks.config.inputs import IMAGE, SOUND
-from tasks.config.task import UNTAGGED
 from tasks.feed import open_snapshot
 from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter, input_kinds
 from tasks.feed.snapshot_reader import document_of_targets
-from tasks.models.features import TOKENS, classes, model_inputs, targets
+from tasks.models.features import TOKENS, model_inputs
 from tasks.snapshots.text import Codec
-from tasks.training.samples import FILE, read
+from tasks.training.samples import FILE, SAMPLES, Cell, read
 from tasks.view import trainings
 from tasks.view.facts import Facts
 from tasks.view.report import Missed
@@ -130,8 +128,6 @@ STEPS = 6
 CHARACTERS_OF_SAMPLE = 160
 
 Arrays = dict[str, NDArray[Any]]
-Cell = tuple[str, bool | None]
-"""A prediction as text, and whether it is right; None where that is no question of yes or no."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +147,16 @@ def samples(facts: Facts) -> tuple[list[int], list[Sampled]] | None:
     if folder is None or snapshot is None or not (taken := read(folder / FILE)):
         return None
     reader, texts = open_snapshot(snapshot.path), Texts(snapshot.path)
-    right, predicted = SHOWN[facts.config.model.task]
+    sample = SAMPLES[facts.config.model.task]
     numbers = {*np.linspace(0, len(taken) - 1, STEPS).round().astype(int).tolist()}
     chosen = [taken[number] for number in sorted(numbers)]
     rows = []
     for number in range(len(chosen[0][1])):
         arrays = {name: np.asarray(array[number]) for name, array in reader.arrays("validation").items()}
-        cells = [predicted(predictions[number], arrays, reader.features, texts) for _, predictions in chosen]
+        cells = [sample.cell(kept[number], arrays, reader.features, texts.decoded) for _, kept in chosen]
         shown = inputs(arrays, reader.features, texts)
-        rows.append(Sampled(*shown, right(arrays, reader.features), cells))
+        right = shortened(sample.right(arrays, reader.features))
+        rows.append(Sampled(*shown, right, [(shortened(text), correct) for text, correct in cells]))
     return [step for step, _ in chosen], rows
 
 
@@ -173,50 +170,6 @@ def inputs(arrays: Arrays, features: dict[str, Any], texts: Texts) -> tuple[str 
         elif "vocabulary" in features[each.name]:
             text = shortened(texts.decoded(each.name, values))
     return address, text
-
-
-def _class(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
-    (best, probability), *_ = predicted
-    return f"{classes(features)[best]} {probability:.0%}", best == int(arrays["label"])
-
-
-def _labels(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
-    names = targets(features)
-    return ", ".join(f"{names[number]} {probability:.0%}" for number, probability in predicted), None
-
-
-def _values(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
-    return ", ".join(f"{value:.4g}" for value in predicted), None
-
-
-def _text(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
-    return shortened(texts.decoded(TOKENS, np.array(predicted))), None
-
-
-def _tags(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
-    return shortened(_named(np.array(predicted), arrays, features)), None
-
-
-def _named(numbers: NDArray[Any], arrays: Arrays, features: dict[str, Any]) -> str:
-    """Return the classes of the tokens of an example."""
-    return " ".join(classes(features)[number] for number in numbers[arrays["label"] != UNTAGGED].tolist())
-
-
-def _right_labels(arrays: Arrays, features: dict[str, Any]) -> str:
-    names = targets(features)
-    return ", ".join(names[number] for number in np.flatnonzero(arrays["target"])) or "none"
-
-
-SHOWN: dict[str, tuple[Callable[[Arrays, dict[str, Any]], str], Callable[..., Cell]]] = {
-    "classification": (lambda arrays, features: classes(features)[int(arrays["label"])], _class),
-    "multilabel": (_right_labels, _labels),
-    "anomaly": (_right_labels, _labels),
-    "ranking": (_right_labels, _labels),
-    "regression": (lambda arrays, features: ", ".join(f"{value:.4g}" for value in arrays["target"].ravel()), _values),
-    "language_model": (lambda arrays, features: "", _text),
-    "tagging": (lambda arrays, features: shortened(_named(arrays["label"], arrays, features)), _tags),
-}
-"""What is shown of the right answer and of a prediction, by `model.task`."""
 
 
 def shortened(text: str) -> str:

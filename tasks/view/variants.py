@@ -9,7 +9,8 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact
 from tasks.compression.front import slowest_of
-from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss, Verdict
+from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss
+from tasks.evaluation.gates import Verdict
 from tasks.view import change, in_words, kilobytes
 from tasks.view.facts import Facts, measurements
 from tasks.view.words import size_of_float, span

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from tasks.compression import stored
 from tasks.config import compose
 from tasks.config.base import Section, subclasses
-from tasks.config.task import TASKS
+from tasks.config.task import TASKS, Task
 from tasks.records import config
 
 IMPORTED = (compose, config, stored)
@@ -39,9 +39,9 @@ def facts() -> Iterator[str]:
             if "ClassVar" in str(annotation) and name in vars(section):
                 yield f"{section.__name__}.{name}: {vars(section)[name]!r}"
     for name, task in TASKS.items():
-        for field in dataclasses.fields(task):
-            value = getattr(task, field.name)
-            yield f"task {name}, {field.name}: {sorted(value) if isinstance(value, frozenset) else value!r}"
+        for fact in Task.__annotations__:
+            value = getattr(task, fact)
+            yield f"task {name}, {fact}: {sorted(value) if isinstance(value, frozenset) else value!r}"
 
 
 def sections() -> list[type[Section]]:

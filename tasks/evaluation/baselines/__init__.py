@@ -13,7 +13,7 @@ from pathlib import Path
 from tasks.config.base import subclasses
 from tasks.config.task import TASKS
 from tasks.evaluation.baselines.kinds import Tags
-from tasks.evaluation.baselines.simple_model import Estimated, Learned, SimpleModel
+from tasks.evaluation.baselines.simple_model import Estimated, Learned, SimpleModel, head_of
 from tasks.evaluation.splits import TRAIN, SnapshotSplit
 from tasks.sources.features import of_role
 
@@ -22,15 +22,18 @@ def learned(task: str, snapshot: Path, records: Path) -> Learned | None:
     """Train the learned baseline of a task on the train split of a snapshot and of the records that it was made from.
 
     Returns:
-        None where a simple model reads none of the inputs, and of a language model, whose judge has its bigrams.
+        None where a simple model reads none of the inputs or does not learn the task, and of a language model, whose
+        judge has its bigrams.
     """
     if TASKS[task].target is None:
         return None
     train = SnapshotSplit(snapshot, records, TRAIN)
     if TASKS[task].of_tokens:
         return Tags.of(train)
+    if (head := head_of(task)) is None:
+        return None
     inputs = of_role(train.raw, "input")
     for kind in subclasses(SimpleModel):
         if columns := kind.readable(train, [name for name, feature in inputs.items() if feature.kind in kind.reads]):
-            return Estimated(task, kind, columns, train)
+            return Estimated(head, kind, columns, train)
     return None

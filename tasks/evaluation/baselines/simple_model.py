@@ -100,14 +100,14 @@ BLOCK = 4096
 class Estimated(Learned):
     """Has outputs as the model's: logits, or numbers in the targets' units."""
 
-    def __init__(self, task: str, kind: type[SimpleModel], names: list[str], train: SnapshotSplit) -> None:
+    def __init__(self, head: type[Head], kind: type[SimpleModel], names: list[str], train: SnapshotSplit) -> None:
         """Train on rows that are evenly spaced in the train split's stored order, with their weights.
 
         Args:
             names: the inputs of the records that the kind reads.
         """
         with self.timed():
-            head, total = next(each for each in subclasses(Head) if task in each.tasks), _rows(train)
+            total = _rows(train)
             rows = evenly(total, kind.rows)
             self.name, self.rows = kind.name, len(rows)
             weights = (
@@ -249,6 +249,11 @@ class Numbers(Head):
             for target, model in enumerate(self._models):
                 found[:, target] = model.predict(values)
         return found.astype(np.float32)
+
+
+def head_of(task: str) -> type[Head] | None:
+    """Return the baseline of a task; None where it has none."""
+    return next((each for each in subclasses(Head) if task in each.tasks), None)
 
 
 def _beyond(what: str, count: int) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LATER, LISTED, Conflict
+from tasks.config.task import ExampleTask
 from tasks.errors import Failed
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.features import LOGITS, single_input
 from tasks.models.prunable import Group, Prunable
 
@@ -33,7 +34,7 @@ class ConvnetModel(OwnArchitecture, place=0):
     kind: Literal["convnet"] = "convnet"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     filters: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=8)] = (32, 64)
@@ -91,7 +92,7 @@ class Convnet1dModel(OwnArchitecture, place=7):
     kind: Literal["convnet1d"] = "convnet1d"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     filters: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=12)] = (64, 128)
@@ -157,7 +158,7 @@ class ResNetModel(OwnArchitecture, place=4):
     kind: Literal["resnet"] = "resnet"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     blocks: Annotated[tuple[Blocks, ...], LISTED, Field(min_length=1, max_length=6)] = (2, 2, 2)

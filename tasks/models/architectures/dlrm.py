@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from tasks.config.base import LISTED
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.config.task import ExampleTask
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.features import model_inputs
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class DlrmModel(OwnArchitecture, place=6):
     kind: Literal["dlrm"] = "dlrm"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     embedding: Units = 16

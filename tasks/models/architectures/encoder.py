@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER
-from tasks.config.task import TASKS
+from tasks.config.task import TASKS, ReadingTask
 from tasks.errors import Failed
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.features import single_input
 from tasks.models.heads import check_heads, prunable_blocks
 from tasks.models.prunable import Prunable
@@ -36,7 +36,7 @@ class EncoderModel(OwnArchitecture, place=2):
     kind: Literal["encoder"] = "encoder"
     """The architecture."""
 
-    task: Predicts | Literal["tagging"] = "classification"
+    task: ReadingTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     width: Units = 128

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.config.task import ExampleTask
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.features import LOGITS, model_inputs
 from tasks.models.prunable import Group, Prunable
 
@@ -28,7 +29,7 @@ class MlpModel(OwnArchitecture, place=1):
     kind: Literal["mlp"] = "mlp"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     units: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=32)] = (256, 128)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import StringConstraints
 
 from tasks.config.base import NOT_IDENTITY, PATTERNS, Conflict, IsPath, OwnCode
-from tasks.config.task import LABEL, TASKS
+from tasks.config.task import LABEL, TASKS, AnyTask
 from tasks.environment.user_code import files_of, packages_of, raised_at
 from tasks.errors import Failed
-from tasks.models.architecture import CODE, Architecture, Predicts
+from tasks.models.architecture import CODE, Architecture
 from tasks.models.features import TOKENS, Input, classes, model_inputs, targets
 from tasks.models.keras_archive import CONFIG, FIELD, architecture_of, bytes_of, described, load_weights
 
@@ -147,7 +147,7 @@ class ImportedModel(UserModel):
     kind: Literal["import"] = "import"
     """The architecture."""
 
-    task: Predicts | Literal["tagging", "language_model"] = "classification"
+    task: AnyTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     target: OwnCode
@@ -228,7 +228,7 @@ class KerasFileModel(UserModel):
     kind: Literal["keras_file"] = "keras_file"
     """The architecture."""
 
-    task: Predicts | Literal["tagging", "language_model"] = "classification"
+    task: AnyTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     path: Annotated[str, NOT_IDENTITY, IsPath(), StringConstraints(pattern=FILES, max_length=4096)]

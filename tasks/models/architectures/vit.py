@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, Conflict
-from tasks.models.architecture import Dropout, OwnArchitecture, Predicts, Units
+from tasks.config.task import ExampleTask
+from tasks.models.architecture import Dropout, OwnArchitecture, Units
 from tasks.models.heads import check_heads, prunable_blocks
 from tasks.models.prunable import Prunable
 
@@ -33,7 +34,7 @@ class ViTModel(OwnArchitecture, place=5):
     kind: Literal["vit"] = "vit"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: ExampleTask = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     patch: Annotated[int, Field(ge=1, le=256)] = 4
