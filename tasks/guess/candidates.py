@@ -19,6 +19,7 @@ from tasks.guess.found import Tagged
 from tasks.records.column_types.numbers import Number
 from tasks.records.column_types.texts import lengths_of
 from tasks.records.config import USUAL_NAMES
+from tasks.sources.values import is_text
 
 CODES = re.compile(
     r"(.*[_ ])?(type|kind|class|category|cat|group|sex|gender|race|status|state|colou?r|region|zone|zip|sector|"
@@ -205,7 +206,7 @@ def last_part(name: str) -> str:
 def is_binary(values: pa.Array) -> bool:
     """Return whether a column has 0 and 1, and nothing else."""
     plain = pt.is_integer(values.type) or pt.is_float32(values.type) or pt.is_float64(values.type)
-    if not (plain or pt.is_string(values.type) or pt.is_large_string(values.type)):
+    if not (plain or is_text(values.type)):
         return False
     return {str(value) for value in values.unique().to_pylist()} in ({"0", "1"}, {"0.0", "1.0"})
 

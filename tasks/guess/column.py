@@ -22,6 +22,7 @@ from tasks.reader.values import NUMBER as DECIMAL
 from tasks.records.column_types.numbers import Time
 from tasks.sources.features import Feature
 from tasks.sources.folders import is_image, is_sound
+from tasks.sources.values import is_list, is_octets, is_text
 
 FEW_CLASSES = 20
 """Different integers at most that are classes and not a quantity."""
@@ -103,12 +104,12 @@ def look(values: pa.Array, root: Path) -> Column:
         values = values.dictionary_decode()
     if pt.is_float16(values.type):  # of which Arrow counts no different values
         values = values.cast(pa.float32())
-    if _is_list(values.type):
+    if is_list(values.type):
         return _of_lists(values)
     present = values.drop_null()
     if pt.is_null(values.type):
         return Column("category", 0, missing, rows)
-    if pt.is_binary(values.type) or pt.is_large_binary(values.type) or pt.is_struct(values.type):
+    if is_octets(values.type) or pt.is_struct(values.type):
         kind = payload_kind(_payloads(present))
         return Column(kind, len(present), missing, rows, why="by its first bytes" if kind != "ignore" else NO_FILE)
     if not _is_plain(values.type):
@@ -118,7 +119,7 @@ def look(values: pa.Array, root: Path) -> Column:
         return Column("category", distinct, missing, rows, ("false", "true"))
     if pt.is_timestamp(values.type) or pt.is_date(values.type):
         return Column("time", distinct, missing, rows)
-    if not (pt.is_string(values.type) or pt.is_large_string(values.type)):
+    if not is_text(values.type):
         numbers = np.asarray(present.cast(pa.float64(), safe=False))
         return with_numbers(Column("number", distinct, missing, rows), numbers[np.isfinite(numbers)])
     return _of_texts(present, missing, rows, root)
@@ -127,7 +128,7 @@ def look(values: pa.Array, root: Path) -> Column:
 def _is_plain(kind: pa.DataType) -> bool:
     """Return whether values of a type are read as they are."""
     numeric = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_boolean(kind)
-    return bool(numeric or pt.is_string(kind) or pt.is_large_string(kind) or pt.is_timestamp(kind) or pt.is_date(kind))
+    return bool(numeric or is_text(kind) or pt.is_timestamp(kind) or pt.is_date(kind))
 
 
 def _of_texts(present: pa.Array, missing: int, rows: int, root: Path) -> Column:
@@ -287,7 +288,7 @@ def _of_lists(values: pa.Array) -> Column:
             why = "as its lists of words have no tags; join them to texts for other tasks"
         return replace(Column("ignore", 0, values.null_count, len(values), why=why), items=_items(values.drop_null()))
     flat, rows, shape = values.drop_null(), len(values), list[int]()
-    while _is_list(flat.type):
+    while is_list(flat.type):
         lengths = set(np.asarray(pc.list_value_length(flat)).tolist())
         if len(lengths) > 1:
             return Column("ignore", 0, values.null_count, rows, why="its lists are of different lengths")
@@ -302,10 +303,6 @@ def _items(lists: pa.Array) -> dict[str, int]:
     """Return how many lists of texts each text is in; nothing where there are many."""
     counts = Counter(item for texts in lists.to_pylist() for item in dict.fromkeys(texts) if item is not None)
     return dict(sorted(counts.items())) if len(counts) <= min(MOST_ITEMS, max(len(lists) // 2, 2)) else {}
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
 
 
 def payload_kind(payloads: Iterable[bytes]) -> str:
@@ -329,7 +326,7 @@ WHOLE_OR_DECIMAL = re.compile(r"-?\d+(\.\d+)?")
 def is_list_of_texts(values: pa.Array) -> bool:
     """Return whether a column has lists of texts."""
     item = item_of(values)
-    return item is not None and bool(pa.types.is_string(item) or pa.types.is_large_string(item))
+    return item is not None and is_text(item)
 
 
 def item_of(values: pa.Array) -> pa.DataType | None:

@@ -18,6 +18,7 @@ from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY
 from tasks.sources.files import find
 from tasks.sources.tfrecord import is_shard
+from tasks.sources.values import is_octets
 from tasks.sources.webdataset import is_webdataset
 
 SAMPLED = 10_000
@@ -174,7 +175,7 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
 
 def _decoded(values: pa.Array) -> pa.Array:
     """Return bytes that are text as such; all other values as they are."""
-    if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
+    if not is_octets(values.type):
         return values
     if payload_kind(values.drop_null().slice(0, 100).to_pylist()) != "ignore":
         return values

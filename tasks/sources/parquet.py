@@ -19,7 +19,7 @@ from tasks.sources.hashes import hashes_of_columns
 from tasks.sources.kinds.columns import check_columns
 from tasks.sources.streams import check_ratio, reading
 from tasks.sources.table_files import Numbered, Part, Tables, texts
-from tasks.sources.values import column, leaves
+from tasks.sources.values import column, is_octets, leaves
 
 FIXED = re.compile(r"Expected all lists to be of size", re.IGNORECASE)
 BUFFER = 1 << 20
@@ -142,7 +142,7 @@ def _is_embedded(file: pq.ParquetFile, name: str) -> bool:
     schema = file.schema_arrow
     kind = schema.field(name).type if name in schema.names else pa.null()
     if not pt.is_struct(kind):
-        return pt.is_binary(kind) or pt.is_large_binary(kind)
+        return is_octets(kind)
     groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     inside = [chunk.statistics for chunk in chunks if chunk.path_in_schema == f"{name}.bytes"]

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Bad, Rows
 from tasks.sources.kinds.columns import ColumnsSource
-from tasks.sources.values import Columns
+from tasks.sources.values import Columns, is_octets
 
 UNLISTED = "no such file when the source was listed"
 
@@ -129,7 +129,7 @@ def _embedded(column: pa.Array) -> pa.Array | None:
             return None
     if pt.is_null(column.type):
         return column.cast(pa.large_binary())
-    if pt.is_binary(column.type) or pt.is_large_binary(column.type):
+    if is_octets(column.type):
         return column
     return None
 

@@ -20,6 +20,7 @@ from tasks.reader.image import BROKEN, SIXTEEN_BITS, is_transparent, strips
 from tasks.records.column_types import State, Typed
 from tasks.records.column_types.texts import Text
 from tasks.sources.encoding import values_of
+from tasks.sources.values import is_octets
 
 PIL.Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
 
@@ -63,7 +64,7 @@ class Media(Text):
     def typed(self, raw: pa.Array, max_pixels: int = 0) -> Typed:
         """Accept the bytes of whole files; of images those of at most `max_pixels`, and of the feature's shape."""
         bad: dict[int, str] = {}
-        if not (pa.types.is_binary(raw.type) or pa.types.is_large_binary(raw.type) or pa.types.is_null(raw.type)):
+        if not (is_octets(raw.type) or pa.types.is_null(raw.type)):
             bad = dict.fromkeys(range(len(raw)), f"{raw.type} is not {self.noun}")
             raw = pa.nulls(len(raw))
         values, figures = raw.cast(pa.large_binary()).fill_null(b""), [self.nothing] * len(raw)

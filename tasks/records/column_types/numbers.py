@@ -20,6 +20,7 @@ from tasks.records.column_types import ColumnType, State, Typed
 from tasks.records.column_types.categories import plain_classes
 from tasks.sources.encoding import Encoded, binary_of, floats_entry, integer_entry
 from tasks.sources.features import Feature
+from tasks.sources.values import is_list, is_text
 
 DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -143,7 +144,7 @@ class Time(ColumnType):
         """Accept timestamps, dates, and texts in ISO 8601; without an offset they are in UTC."""
         if pa.types.is_dictionary(raw.type):
             raw = raw.dictionary_decode()
-        if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
+        if is_text(raw.type):
             values, bad = _parsed_times(raw.to_pylist())
         elif pa.types.is_timestamp(raw.type) or pa.types.is_date(raw.type) or pa.types.is_null(raw.type):
             microseconds = raw.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -212,7 +213,7 @@ def _scalars(raw: pa.Array) -> tuple[NDArray[np.float64], dict[int, str]]:
         raw = raw.dictionary_decode()
     if pa.types.is_null(raw.type):
         return np.full(len(raw), np.nan), {}
-    if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
+    if is_text(raw.type):
         return _parsed(raw)
     if pa.types.is_boolean(raw.type):
         raw = raw.cast(pa.int8())
@@ -237,7 +238,7 @@ def _parsed(raw: pa.Array) -> tuple[NDArray[np.float64], dict[int, str]]:
 def _flattened(raw: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     """Return the scalars of nested lists, and how many each row has; a missing list has none."""
     lengths = np.ones(len(raw), np.int64)
-    while pa.types.is_list(raw.type) or pa.types.is_large_list(raw.type) or pa.types.is_fixed_size_list(raw.type):
+    while is_list(raw.type):
         counts = np.asarray(pc.fill_null(pc.list_value_length(raw), 0)).astype(np.int64)
         ends, stops = np.concatenate(([0], np.cumsum(counts))), np.cumsum(lengths)
         lengths = ends[stops] - ends[stops - lengths]

@@ -14,6 +14,7 @@ from tasks.records.column_types import TFDS, ColumnType, State, Typed
 from tasks.sources import not_utf8
 from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, sizes_of, values_of
 from tasks.sources.features import Feature
+from tasks.sources.values import is_list, is_octets, is_text
 
 TEXT, LISTS = pa.large_string(), pa.list_(pa.string())
 WORD = Feature("text", "string")
@@ -31,9 +32,9 @@ class Text(ColumnType):
             raw = raw.dictionary_decode()
         if pa.types.is_null(raw.type):
             return Typed(pa.array([""] * len(raw), TEXT))
-        if pa.types.is_binary(raw.type) or pa.types.is_large_binary(raw.type):
+        if is_octets(raw.type):
             return _decoded(pc.fill_null(raw.cast(pa.large_binary()), b""))
-        if not (pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type)):
+        if not is_text(raw.type):
             raw = raw.cast(pa.string())
         return Typed(pc.fill_null(raw.cast(TEXT), ""))
 
@@ -74,9 +75,7 @@ class Words(ColumnType):
         empty = pa.array([[]] * len(raw), LISTS)
         if pa.types.is_null(raw.type):
             return Typed(empty)
-        if not (
-            pa.types.is_list(raw.type) or pa.types.is_large_list(raw.type) or pa.types.is_fixed_size_list(raw.type)
-        ):
+        if not is_list(raw.type):
             there = np.flatnonzero(np.asarray(raw.is_valid()))
             return Typed(empty, dict.fromkeys(there.tolist(), f"{raw.type} is not a list of {self.noun}"))
         lengths, flat = lengths_of(raw), pc.list_flatten(raw)
