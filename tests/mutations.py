@@ -572,8 +572,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/column_types/categories.py",
-        "            values = pc.if_else(known, values, OTHER)\n",
-        "            values, bad = pc.if_else(known, values, OTHER), {}\n",
+        "        return Typed(values, {**unknown, **missing, **cast.bad})\n",
+        "        return Typed(values, {**unknown, **cast.bad})\n",
         ("test_convert_columns.py::test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket"),
         (
             "With source.unknown_class bucket, rows without a label become examples of the class (other) "
@@ -4136,12 +4136,12 @@ FIFTH = [
         "tasks/records/column_types/categories.py",
         (
             "        gone = np.flatnonzero(np.asarray(category.missing(cast.values)))\n        values,"
-            " unknown = _known(cast.values, self.feature.classes)\n        return Typed(values, {**unknown,"
-            ' **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
+            " unknown = _among(_named(cast.values, self.feature.classes), self.feature.classes)\n"
+            '        return Typed(values, {**unknown, **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
         ),
         (
-            "        values, unknown = _known(cast.values, self.feature.classes)\n        return Typed(values,"
-            " {**unknown, **cast.bad})\n"
+            "        values, unknown = _among(_named(cast.values, self.feature.classes), self.feature.classes)\n"
+            "        return Typed(values, {**unknown, **cast.bad})\n"
         ),
         (
             "test_evaluate_tagging.py test_convert_kinds.py test_convert_columns.py test_init_tags.py"

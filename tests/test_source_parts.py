@@ -21,7 +21,7 @@ import pytest
 
 from tasks.environment.user_code import closure, importable
 from tasks.errors import Failed, Refused
-from tasks.sources import Bad, Rows, files, folders, name_some, payloads, streams, table_files
+from tasks.sources import Bad, Rows, folders, name_some, payloads, streams, table_files
 from tasks.sources.archives import open_tree
 from tasks.sources.csv import Csv
 from tasks.sources.delimited import Dialect, blocks, first_record
@@ -390,11 +390,8 @@ def test_modules_of_the_user_are_forgotten_after_use(tmp_path: Path) -> None:
     [(PermissionError(13, "Permission denied"), "Permission denied"), (OSError(), "OSError"), (EOFError(), None)],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(error: Exception, saw: str | None) -> None:
-    def read() -> bytes:
+    with pytest.raises(Failed if saw else EOFError) as failed, streams.reading("a/b.csv"):
         raise error
-
-    with pytest.raises(Failed if saw else EOFError) as failed:
-        files._read_or_fail("a/b.csv", read)
     if saw:
         assert (failed.value.field, failed.value.saw) == ("a/b.csv", saw)  # type: ignore[attr-defined]
 

@@ -19,7 +19,7 @@ from threading import Event
 from typing import IO
 
 from tasks.errors import Failed, Refused
-from tasks.sources.files import CHUNK, SETTLED_NS, THREADS, Cache, Folder, cancelling, pattern
+from tasks.sources.files import CHUNK, SETTLED_NS, THREADS, Cache, Folder, cancelling, other_content, pattern
 from tasks.sources.streams import BOMB_BYTES, BOMB_RATIO, LARGEST, members, reading
 from tasks.store.files import stat_of
 
@@ -280,8 +280,7 @@ class Archive:
 
     def _check(self, path: str, found: str, listed: str) -> None:
         if found != listed:
-            rule = "a source must not change while it is read"
-            raise Failed(f"{self._path}/{path}", "other content than was listed", rule, "rerun")
+            raise other_content(f"{self._path}/{path}")
 
     def _check_unchanged(self) -> None:
         with reading(str(self._path)):

@@ -14,13 +14,12 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from tasks.errors import Failed, Refused
 from tasks.sources import Partition
+from tasks.sources.streams import reading
 from tasks.store.files import StatKey, canonical, stat_of, write
-
-Read = TypeVar("Read")
 
 CHUNK = 1 << 20
 THREADS = 8
@@ -180,37 +179,44 @@ class Folder:
 
     def sizes(self, paths: list[str]) -> list[int]:
         """Return the bytes of each file."""
-        return [_read_or_fail(path, (self.root / path).stat).st_size for path in paths]
+        return [self._stat(path).st_size for path in paths]
 
     def newest(self, paths: list[str]) -> float:
         """Return the latest modification time of the files, in seconds since 1970."""
-        return max(_read_or_fail(path, (self.root / path).stat).st_mtime for path in paths)
+        return max(self._stat(path).st_mtime for path in paths)
+
+    def _stat(self, path: str) -> os.stat_result:
+        with reading(path):
+            return (self.root / path).stat()
 
     def head(self, path: str, size: int) -> bytes:
         """Return the first `size` bytes of a file, unchecked."""
-        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
+        with reading(path), open(self.root / path, "rb") as file:
             return file.read(size)
 
     def read(self, path: str, sha256: str) -> bytes:
         """Return a file's bytes; raises `Failed` where their hash is not `sha256`."""
-        content = _read_or_fail(path, (self.root / path).read_bytes)
+        with reading(path):
+            content = (self.root / path).read_bytes()
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
+            raise other_content(path)
         return content
 
     @contextmanager
     def stream(self, path: str, sha256: str) -> Iterator[IO[bytes]]:
         """Open a file to be read in order; raises `Failed` at the end where it is not the one with this hash."""
-        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
+        with reading(path):
+            file = open(self.root / path, "rb")  # noqa: SIM115 - closed below: errors of what reads it are its own
+        with file:
             yield file
         if self._known is None:
             self._known = self._cache.load()
         if self._hash(path, self._known.get(path), Event())[1] != sha256:
-            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
+            raise other_content(path)
 
     def _hash(self, path: str, row: list | None, cancelled: Event) -> tuple[StatKey, str]:
-        def compute() -> tuple[StatKey, str]:
-            place = f"{self.root}/{path}"
+        place = f"{self.root}/{path}"
+        with reading(path):
             stat_key = stat_of(place)
             if row is not None and row[:4] == stat_key:
                 return stat_key, row[4]
@@ -224,8 +230,6 @@ class Folder:
                 raise Failed(path, "it changed while it was read", "a source must not change during a run", "run again")
             return stat_key, sha.hexdigest()
 
-        return _read_or_fail(path, compute)
-
 
 @contextmanager
 def cancelling(cancelled: Event) -> Iterator[None]:
@@ -237,12 +241,9 @@ def cancelling(cancelled: Event) -> Iterator[None]:
         raise
 
 
-def _read_or_fail(path: str, read: Callable[[], Read]) -> Read:
-    try:
-        return read()
-    except OSError as error:
-        saw = error.strerror or type(error).__name__
-        raise Failed(path, saw, "every listed file must be readable", "fix it, or name it in source.exclude") from error
+def other_content(path: str) -> Failed:
+    """Return the error of a file with another hash than it had."""
+    return Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
 
 
 def _is_regular(entry: os.DirEntry[str], path: str) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.types as pt
 
 from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Bad, Rows
+from tasks.sources.files import other_content
 from tasks.sources.kinds.columns import ColumnsSource
 from tasks.sources.values import Columns, is_octets
 
@@ -98,7 +99,7 @@ class Payloads:
         except OSError as error:
             raise Failed(path, error.strerror, "every listed file must be readable", "fix it, or its row") from None
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
+            raise other_content(path)
         return content
 
     def _misplaced(self, path: str) -> str | None:
