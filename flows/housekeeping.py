@@ -10,7 +10,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from flows.maintenance import back_up, collect_garbage
-from infra import logs
+from infra.services import rotate_logs
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
 from tasks.view import kilobytes
@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=1)]
 def gc(keep: Count = 10, days: Count | None = 90) -> Any:
     """Delete artifacts that none of the last `keep` runs, no unfinished run and no release needs, and old history."""
     home = find_home()
-    logs.rotate(home.root / "logs")
+    rotate_logs(home.root / "logs")
     dropped = collect_garbage(home, keep, days, dry_run=False)
     return Completed(message=f"{len(dropped)} deleted, {kilobytes(sum(item.bytes for item in dropped))}")
 

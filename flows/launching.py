@@ -1,4 +1,4 @@
-"""A command line that runs a flow: its flow, preset and flags, the run, and its summary."""
+"""A command line that runs a flow: its flow, preset and flags, the run, and its summary; and a flow's preview."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import importlib
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from flows import preflight
-from flows.champions import pinned
-from flows.flags import read_flags
+from flows.references import pinned
 from flows.reply import Reply
 from flows.session import choose_servers, has_form, import_prefect, prefect_server, start_server_early, user_error
 from tasks.errors import Refused
+from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home
+from tasks.store.store import Store
 
 if TYPE_CHECKING:
     from infra.embedded import EmbeddedServer
     from tasks.config.compose import Config
+    from tasks.processes.workbench import Work
+
+Made = TypeVar("Made")
 
 FLOWS = ("pipeline", "dataset", "training", "release", "tuning")
 
@@ -51,7 +56,7 @@ def launch(
     with prefect_server(home, server, imports):
         from flows.running import RunRequest, run_request
 
-        flow = getattr(importlib.import_module(f"flows.{name}"), name)
+        flow = flow_named(name)
         request = RunRequest(new)
         token = run_request.set(request)
         try:
@@ -76,6 +81,24 @@ def connect(home: Home, server: EmbeddedServer | None) -> EmbeddedServer | None:
 def title(name: str, preset: Path | None) -> str:
     """Return the first line of a run."""
     return f"millrace {name}{f' · {preset}' if preset else ''}"
+
+
+def computed(home: Home, stage: str, threads: int, call: Work[Made], limited_by: str) -> Made:
+    """Return the result of a call in a compute process, which has ten minutes.
+
+    Its log is in a temporary folder where the home cannot be written.
+
+    Args:
+        limited_by: what the user has given it for, which the error of a late one names.
+    """
+    from tasks.processes.gang import ProcessLauncher
+    from tasks.processes.workbench import Limits
+
+    with TemporaryDirectory(prefix=f"millrace-{stage}-") as temporary:
+        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
+        with ProcessLauncher(logs, threads).gang(stage) as gang:
+            journal, limits = Path(temporary) / f"{stage}.jsonl", Limits(limited_by, 600)
+            return gang.call(call, None, journal, limits=limits, on_report=lambda *report: None)
 
 
 def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
@@ -116,3 +139,51 @@ def summarise(reply: Reply, run: Any) -> None:
     if not reply.as_json and record["status"] in ("completed", "rejected", "awaiting_approval"):
         for line in lines(run, reply.seconds, shutil.get_terminal_size((200, 24)).columns):
             typer.echo(line)
+
+
+def flow_named(name: str) -> Any:
+    """Return one of `FLOWS`; it is imported with Prefect."""
+    return getattr(importlib.import_module(f"flows.{name}"), name)
+
+
+def flow_of(config: Config) -> str:
+    """Return the flow that makes a release of a config from raw data."""
+    return "pipeline" if config.tune is None else "tuning"
+
+
+def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list[PlannedArtifact]]:
+    """Return the artifacts of each stage of a flow: runs it as a preview, which computes no stage."""
+    from tasks.runner.modes import previewing
+
+    with previewing(store, config) as preview:
+        flow_named(name).fn.__wrapped__(config)
+    return preview.planned
+
+
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Typer's settings for a command with dotted flags."""
+
+
+def read_flags(words: list[str]) -> list[tuple[str, str]]:
+    """Return key and value of each dotted flag: `--a.b VALUE` or `--a.b=VALUE`."""
+    rest = list(words)
+    flags: list[tuple[str, str]] = []
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise Refused(
+                word,
+                "unexpected argument",
+                "FLOW and PRESET are followed by flags: --dotted.key VALUE",
+                "quote a value with spaces",
+            )
+        dotted, equals, value = word[2:].partition("=")
+        if not equals:
+            if not rest or (rest[0].startswith("--") and not rest[0][2:3].isdigit()):
+                raise Refused(word, "no value", "a flag has a value", f"use {word} VALUE")
+            value = rest.pop(0)
+        if dotted in dict(flags):
+            rule = "a flag may be used once"
+            raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "remove one")
+        flags.append((dotted, value))
+    return flags

@@ -72,7 +72,7 @@ def check_formats(flow: str, config: Config) -> None:
 
 def check_brought(flow: str, config: Config, home: Home) -> None:
     """Check that the files or the model of `train.init`, and the user's model, loss and metrics, are there."""
-    from flows.champions import WITHOUT_COMPRESSION
+    from flows.references import WITHOUT_COMPRESSION
     from tasks.store.store import Store
     from tasks.training.starting import check_init, loss_files
 

@@ -74,13 +74,13 @@ def _head(guess: Guess, preset: Path, rules: Path | None) -> dict[str, Any]:
     for key, value in guess.source.items():
         if isinstance(value, dict):
             source += f"  {key}:  # {comments[key]}\n"
-            source += "".join(f"    {_quoted(name)}: {_yaml(kind)}\n" for name, kind in value.items())
+            source += "".join(f"    {_yaml(name)}: {_yaml(kind)}\n" for name, kind in value.items())
         else:
-            source += f"  {key}: {_quoted(value)}  # {comments[key]}\n"
+            source += f"  {key}: {_yaml(value)}  # {comments[key]}\n"
     return {
         "description": description(guess),
         "preset": preset,
-        "name": _quoted(guess.name),
+        "name": _yaml(guess.name),
         "source": source,
         "splits": _splits(guess.splits),
         "rules": "" if rules is None else f"  schema_file: {rules}  # rules of columns; a row that breaks one is bad\n",
@@ -125,13 +125,13 @@ def _judged(classes: dict[str, int]) -> str:
     most = max(classes, key=classes.__getitem__)
     share = one_line(f"{classes[most] / sum(classes.values()):.0%} are {most}")
     text = f"evaluate:\n  primary: {metric}  # accuracy says little: {share}\n"
-    return text if positive is None else f"{text}  positive: {_quoted(positive)}  # the rare class\n"
+    return text if positive is None else f"{text}  positive: {_yaml(positive)}  # the rare class\n"
 
 
 def _table(guess: Guess) -> dict[str, Any]:
     """Return the fields of `TABLE`; the fewer rows, the smaller the batches and the more dropout."""
     train = _train_rows(guess)
-    transforms = "".join(f"    {_quoted(name)}: {_flow(each)}\n" for name, each in guess.transforms.items())
+    transforms = "".join(f"    {_yaml(name)}: {_yaml(each)}\n" for name, each in guess.transforms.items())
     return {
         "transforms": f"  transforms:  # sizes that fit these data\n{transforms}" if transforms else "",
         "task": guess.task,
@@ -148,8 +148,8 @@ def _words(guess: Guess) -> dict[str, Any]:
     assert words is not None
     train = _train_rows(guess)
     return {
-        "name": _quoted(words.words),
-        "transform": _flow(guess.transforms[words.words]),
+        "name": _yaml(words.words),
+        "transform": _yaml(guess.transforms[words.words]),
         "predicted": f"the classes of {words.tags}: {_first(list(words.classes))}",
         **_fitted(train, _batch(WORDS_BATCHES, train)),
     }
@@ -164,7 +164,7 @@ def _batch(sizes: tuple[tuple[float, int], ...], train: int) -> int:
 
 
 def _fitted(train: int, batch: int, epochs: int = EPOCHS, most: int = STEPS[1]) -> dict[str, Any]:
-    """Return the fields of `FITTED`, and the steps, for so many rows."""
+    """Return the end of the section `train`, and the steps, for so many rows."""
     steps = max(STEPS[0], min(most, epochs * train // batch))
     every = max(10, steps // 20)
     return {
@@ -172,7 +172,7 @@ def _fitted(train: int, batch: int, epochs: int = EPOCHS, most: int = STEPS[1]) 
         "passes": f"{steps * batch / max(train, 1):.0f} passes",
         "train": f"{train:,}",
         "batch": batch,
-        "fitted": FITTED.format(warmup=min(50, steps // 20), every=every, patience=PATIENCE),
+        "fitted": (SCHEDULED + CHOSEN).format(warmup=min(50, steps // 20), every=every, patience=PATIENCE),
     }
 
 
@@ -194,21 +194,14 @@ def _text(guess: Guess) -> dict[str, Any]:
         "passes": f"{passes:.0f} passes" if passes >= 1.5 else f"{passes:.1g} of a pass",
         "train": kilobytes(int(size)),
         "batch": TEXT_BATCH,
-        "warmup": min(50, steps // 10),
-        "every": steps // 4,
+        "scheduled": SCHEDULED.format(warmup=min(50, steps // 10), every=steps // 4),
     }
 
 
 def _yaml(value: Any) -> str:
-    return _flow(value) if isinstance(value, dict) else _quoted(value)
-
-
-def _flow(transform: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{name}: {_quoted(value)}" for name, value in transform.items()) + "}"
-
-
-def _quoted(value: Any) -> str:
-    """Return a value as YAML: words without quotes, everything else as JSON."""
+    """Return a value as YAML on a line: mappings in braces, words without quotes, everything else as JSON."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_yaml(inner)}" for name, inner in value.items()) + "}"
     plain = isinstance(value, str) and value.replace("_", "").isalnum() and yaml.safe_load(value) == value
     return value if plain else one_line(json.dumps(value, ensure_ascii=False))
 
@@ -275,11 +268,13 @@ source:
 {splits}{rules}  bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
 """
 
-FITTED = """\
+SCHEDULED = """\
   schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
   clip_norm: 1.0  # global norm of the gradient
   checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
   evaluate_every: {every}  # steps between evaluations on the validation split
+"""
+CHOSEN = """\
   select: best  # the weights with the best score on the validation split
   early_stopping: {{patience: {patience}}}  # evaluations without improvement of that score
 """
@@ -355,8 +350,4 @@ train:
   batch_size: {batch}  # rows of `block` tokens per step
   optimizer: {{kind: adamw, beta_2: 0.98, weight_decay: 0.1}}
   learning_rate: 0.004  # the maximum of the schedule
-  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
-  clip_norm: 1.0  # global norm of the gradient
-  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
-  evaluate_every: {every}  # steps between evaluations on the validation split
-"""
+{scheduled}"""

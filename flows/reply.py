@@ -43,6 +43,11 @@ class Reply:
         """Add fields to the JSON object."""
         self.fields.update(fields)
 
+    def say(self, line: str) -> None:
+        """Print a line for people: with `--json` nothing."""
+        if not self.as_json:
+            typer.echo(line)
+
     def fail(self, error: UserError) -> None:
         """Print an error; the first one sets exit code and status, and is in the JSON object."""
         print(f"error: {error}".replace("\n", " "), file=sys.stderr)

@@ -17,7 +17,7 @@ from prefect.states import Cancelled, Completed, Crashed
 from pydantic import BeforeValidator
 
 from flows.asking import decisions_on, state_name, suspend
-from flows.champions import pinned
+from flows.references import pinned
 from flows.session import has_form
 from tasks.config.compose import Config
 from tasks.errors import Failed, Stopped

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from infra.embedded import EmbeddedServer
@@ -21,10 +21,6 @@ from tasks.environment import process
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
 from tasks.runs.home import Home
-from tasks.store.lock import locked
-
-if TYPE_CHECKING:
-    from mlflow.tracking import MlflowClient
 
 TRACKERS = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's tracking address; MLflow itself refuses folders."""
@@ -190,24 +186,3 @@ def user_error(error: Exception, home: Home) -> Exception:
         return full
     saw, rule = " ".join(str(error).split())[:160], "Prefect's server must accept requests"
     return Failed(os.environ.get("PREFECT_API_URL", "prefect"), saw, rule, "see its log, and run again")
-
-
-@contextmanager
-def registry_of(home: Home) -> Iterator[MlflowClient]:
-    """Connect to the registry of this home, with a lock against other decisions."""
-    use_stack(home)
-    if not home.has_registry():
-        rule = "decisions are stored in MLflow's registry"
-        raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or correct MILLRACE_HOME")
-    from tasks.tracking import shipping
-    from tasks.view import terminal
-
-    shipping.set_environment()
-    with terminal.waiting("importing MLflow"):
-        from tasks.registry import registry
-        from tasks.tracking.runs import connect
-
-    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):
-        with terminal.waiting(f"connecting to the registry at {home.mlflow_uri}"):
-            client = connect(home.mlflow_uri)
-        yield client

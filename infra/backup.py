@@ -139,7 +139,10 @@ def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
     if address is not None:
         databases.restore(address, backup / DUMP, moves)
     for path in draft.glob("runs/**/*.json"):
-        rewrite_text(path, moves)
+        text = path.read_text()
+        for old, new in moves:
+            text = text.replace(old, new)
+        path.write_text(text)
     if home.exists():
         home.rmdir()
     draft.rename(home)
@@ -222,14 +225,6 @@ def rewrite_database(file: Path, moves: list[tuple[str, str]]) -> None:
                         f'WHERE typeof("{column}") = \'text\' AND instr("{column}", ?)',
                         (old, new, old),
                     )
-
-
-def rewrite_text(path: Path, moves: list[tuple[str, str]]) -> None:
-    """Replace the paths of the old home in a text file."""
-    text = path.read_text()
-    for old, new in moves:
-        text = text.replace(old, new)
-    path.write_text(text)
 
 
 def spellings(old: str, new: str) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ its final state. This one has a group of its own, blocks SIGTERM, and starts whi
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -19,13 +18,11 @@ from pathlib import Path
 
 from tasks.environment import process
 from tasks.environment.database_templates import is_current
-from tasks.environment.process import PYTHON, LogPart, environment
+from tasks.environment.process import PYTHON, LogPart, environment, exit_with_parent
 from tasks.errors import Failed
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
-
-PR_SET_PDEATHSIG = 1
 
 ENVIRONMENT = {
     "PREFECT__SERVER_EPHEMERAL": "1",  # what Prefect sets for its own temporary server: no scheduler, no UI
@@ -93,9 +90,7 @@ def main() -> None:
 
     The second is the descriptor of the socket on which it listens.
     """
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
-        return
+    exit_with_parent(int(sys.argv[1]))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # which Slurm and systemd send to every process
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a command in the background of a script ignores it
     process.pause()

@@ -19,8 +19,7 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
-from infra.ports import holder, port_in_use
-from infra.stack import Stack
+from infra.stack import Stack, holder, port_in_use
 from tasks.environment.secrets import address_in
 from tasks.errors import Refused
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from infra import automations, deployed, schedules
+from infra import automations
+from infra.deployments import is_deployed, keeping, named, store, text_of
 from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
@@ -30,10 +31,10 @@ PATIENCE = 60.0
 def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> None:
     """Create or update the work pool, the deployments, whose version is the commit, and the automations."""
     ensure_pool(layout)
-    if not deployed.is_deployed(layout, commit):
+    if not is_deployed(layout, commit):
         say("deploying prefect.yaml")
-        schedules.keeping(layout, lambda: deploy(layout))
-        deployed.store(layout, commit)
+        keeping(layout, lambda: deploy(layout))
+        store(layout, commit)
     automations.install(layout)
 
 
@@ -73,11 +74,11 @@ def deployments(layout: Layout) -> list[dict[str, Any]]:
     """Return for each deployment `name`, `schedule` (those that are on), `timezone`, `off` (those that are not), `next`
     (ISO 8601), and the state of its `last` run."""
     rows = []
-    for name, deployment in schedules.named(layout):
+    for name, deployment in named(layout):
         on: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for schedule in deployment["schedules"]:
             on[schedule["active"] and not deployment["paused"]].append(schedule["schedule"])
-        texts = {is_on: ", ".join(map(schedules.text, each)) or None for is_on, each in on.items()}
+        texts = {is_on: ", ".join(map(text_of, each)) or None for is_on, each in on.items()}
         row = {"name": name, "schedule": texts[True], "off": texts[False], "next": None, "last": None}
         row["timezone"] = next((schedule.get("timezone") for schedule in on[True]), None)
         runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
@@ -94,7 +95,7 @@ def late(layout: Layout) -> list[dict[str, Any]]:
     """Return the late runs: `run`, `deployment` and the `planned` start time."""
     query = {"flow_runs": {"state": {"name": {"any_": ["Late"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
     runs = ask(layout, "POST", "/flow_runs/filter", query)
-    names = {row["id"]: name for name, row in schedules.named(layout)} if runs else {}
+    names = {row["id"]: name for name, row in named(layout)} if runs else {}
     return [
         {"run": run["name"], "deployment": names.get(run["deployment_id"]), "planned": run["expected_start_time"]}
         for run in runs

@@ -9,7 +9,6 @@ has the lock: the server did not answer for a minute (`docs/decisions.md`, 2026-
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -26,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 from tasks.environment.database_templates import copy_template, creating, keep_template
 
 if TYPE_CHECKING:
-    from infra.guard import Application
+    from fastapi import FastAPI
 
 WAIT = 60.0
 """Seconds that a transaction waits for its turn, as long as Prefect lets SQLite wait for its lock."""
@@ -90,7 +89,7 @@ def make_database(current: Path | None) -> None:
             keep_template("prefect", path)
 
 
-def application() -> Application:
+def application() -> FastAPI:
     """Return Prefect's application, without the Host and Origin check, for the server of a single command."""
     address = PREFECT_API_DATABASE_CONNECTION_URL.value()
     if address.startswith("sqlite"):
@@ -101,11 +100,3 @@ def application() -> Application:
     in_order = sorted(server.API_ROUTERS, key=lambda router: router.prefix not in FIRST)
     server.API_ROUTERS = cast(Any, tuple(in_order))
     return server.create_app()
-
-
-def guarded() -> Application:
-    """Return Prefect's application behind the Host and Origin check, for the stack."""
-    from infra.guard import Guard  # with the configs: the server of a single command starts without them
-
-    hosts, login = set(os.environ["MILLRACE_HOSTS"].split(",")), os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
-    return Guard(application(), hosts, Path(os.environ["MILLRACE_HOME"]), login)

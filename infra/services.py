@@ -1,9 +1,10 @@
-"""The three services of the local stack: commands, environments and health checks, and requests to their APIs."""
+"""The three services of the local stack: commands, environments, health checks and logs, and requests to their APIs."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import time
 import urllib.error
@@ -311,3 +312,33 @@ def ask(layout: Layout, method: str, path: str, body: Any = None) -> Any:
 def words(options: dict[str, str]) -> list[str]:
     """Return options as words of a command line."""
     return [word for pair in options.items() for word in pair]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, in a folder that may be new; whoever reads the file has the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(value, indent=1))
+    new.replace(path)
+
+
+LONGEST_LOG = 20 << 20
+"""Bytes from which a log is rotated."""
+KEPT_LOGS = 3
+"""Rotated logs that are kept."""
+
+
+def rotate_logs(folder: Path, most: int = LONGEST_LOG) -> list[Path]:
+    """Rotate every log longer than `most` bytes, `x.log` to `x.log.1`, that to `x.log.2`, and return their paths.
+
+    A log is copied and truncated, as its service has it open.
+    """
+    rotated = [path for path in sorted(folder.glob("*.log")) if path.stat().st_size > most]
+    for path in rotated:
+        for number in range(KEPT_LOGS - 1, 0, -1):
+            if (old := path.with_name(f"{path.name}.{number}")).exists():
+                old.replace(path.with_name(f"{path.name}.{number + 1}"))
+        shutil.copyfile(path, path.with_name(f"{path.name}.1"))
+        with open(path, "r+b") as file:  # services append, so that they continue at the new end
+            file.truncate(0)
+    return rotated

@@ -25,9 +25,7 @@ from typing import Any
 
 import psutil
 
-from infra import records
-from infra.ports import holder, port_in_use
-from infra.services import Layout, Service, services, surroundings
+from infra.services import Layout, Service, services, surroundings, write_json
 from tasks.environment.process import LogPart
 from tasks.errors import Failed, Refused
 
@@ -229,7 +227,7 @@ class Stack:
             "layout": layout,
             "started": {name: vars(started) for name, started in self.started.items()},
         }
-        records.write(self._path, content)
+        write_json(self._path, content)
 
 
 class Saving:
@@ -307,3 +305,25 @@ def check_host(host: str) -> None:
         raise Refused(
             "--host", saw, rule, "use --host 127.0.0.1, or --host 0.0.0.0 with --auth for all addresses"
         ) from None
+
+
+def port_in_use(host: str, port: int) -> bool:
+    """Return whether a process listens on a port."""
+    with (
+        socket.socket() as probe,
+        contextlib.suppress(socket.gaierror),
+    ):  # an unknown name: starting the server reports it
+        probe.settimeout(2)
+        return probe.connect_ex(("127.0.0.1" if host == "0.0.0.0" else host, port)) == 0
+    return False
+
+
+def holder(port: int) -> str:
+    """Return which process listens on a port."""
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
+                return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
+    except (psutil.Error, OSError):
+        pass
+    return "a process of another user"

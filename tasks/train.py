@@ -9,9 +9,9 @@ from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.stages import parent_of, run_stage, verb
 from tasks.runner.starting_models import base_model, check_strategy, initial_model
-from tasks.training import work as training
 from tasks.training.config import TrainConfig
 from tasks.training.fit import fit
+from tasks.training.seeds import choose, name_of, seed_of
 
 LEDGER = "state/ledger.jsonl"
 
@@ -29,8 +29,6 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     Raises:
         Failed: a loss is not finite.
     """
-    from tasks.training.seeds import name_of, seed_of
-
     if config.seeds == 1:
         return train_one(examples, model, config, seed, evaluate)
     trained = {
@@ -42,7 +40,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         "train",
         Model,
         identities.choice(trained, examples, model, config, seed, evaluate),
-        work(training.choose, list(trained.values()), examples, records, model, config, seed, evaluate),
+        work(choose, list(trained.values()), examples, records, model, config, seed, evaluate),
     )
 
 

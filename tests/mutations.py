@@ -146,7 +146,7 @@ FIRST = [
     Mutation(
         "tasks/evaluation/metrics.py",
         "        return int(having[having > 0].min()) if (having > 0).any() else 0\n",
-        "        return parts.count\n",
+        "        return worth(self.sizes(contributions, units))\n",
         "test_evaluate_estimates.py",
         "Three positives of a thousand rows decide as surely as a thousand.",
     ),
@@ -241,9 +241,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "flows/session.py",
-        ('    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):\n'),
-        "    with registry.user_errors(home.mlflow_uri):\n",
+        "flows/references.py",
+        '    with connected(home, locked(home.root / ".registry.lock", terminal.say)) as client:\n',
+        "    with connected(home) as client:\n",
         "test_promote_one_at_a_time.py::test_a_second_decision_waits_for_the_first",
         ("An approval and a rollback at the same time both move the alias champion, each by what it read before."),
     ),
@@ -286,7 +286,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "infra/guard.py",
+        "infra/prefect_service.py",
         (
             "            if host not in self.hosts or (origin is not None and urlsplit(origin).netloc not "
             "in self.hosts):\n"
@@ -403,7 +403,7 @@ FIRST = [
         "With a warm-up the decay begins a step late and the last step does not come to `schedule.end`.",
     ),
     Mutation(
-        "tasks/config/sizes.py",
+        "tasks/config/base.py",
         '"MB": 10**6,',
         '"MB": 2**20,',
         "test_compress_verdicts.py::test_units_of_ten_and_of_two_are_two",
@@ -1291,8 +1291,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        "        return fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
-        "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
+        "        return self.fault(path.parent.name, path.name, path, rehash=True)\n",
+        "        return self.fault(path.parent.name, path.name, path)\n",
         "test_store_damage.py test_store_fine_print.py",
         (
             "`millrace verify` calls an artifact intact whose bytes rotted on the disk without a change of "
@@ -1310,7 +1310,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/tracking/pruning.py",
+        "tasks/tracking/runs.py",
         (
             "    query = f\"attributes.status != 'RUNNING' and attributes.end_time < {int(before.timestamp() "
             '* 1000)}"\n'
@@ -1341,8 +1341,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/checkpoints.py",
-        ("        if error is not None:\n            raise error\n"),
-        "",
+        "            last.result()\n",
+        "            last.exception()\n",
         "test_train_decides.py",
         (
             "A checkpoint that could not be written (full disk) is not noticed: the training goes on, says "
@@ -1350,7 +1350,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/continuing.py",
+        "tasks/training/starting.py",
         '    for section in ("model", "seed", "train"):\n',
         '    for section in ("model", "train"):\n',
         "test_train_decides.py",
@@ -1397,7 +1397,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         "        count_atomically(step.optimizer)\n",
         "",
         "test_train_parameter_server.py",
@@ -1407,7 +1407,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         '        fed = arrays["row"][arrays["weight"] > 0]\n',
         '        fed = arrays["row"].ravel()\n',
         "test_train_parameter_server.py",
@@ -1417,7 +1417,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/shards.py",
+        "tasks/training/engines/shards.py",
         (
             "        self.constants = [variable.numpy() for variable in self.model.non_trainable_variables]\n"
             "\n"
@@ -1506,7 +1506,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/strategies/one_device.py",
+        "tasks/training/engines/tensorflow/strategies/__init__.py",
         "                step.optimizer.learning_rate.assign(rates[k])\n",
         "                step.optimizer.learning_rate.assign(rates[0])\n",
         "test_train_options.py test_train_optimizers.py",
@@ -1581,11 +1581,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/checkpoints.py",
-        (
-            "            if self.staging.adopt(name) is not None:\n                return (self.staging.root"
-            " / name).read_bytes()\n"
-        ),
-        "            if name:\n                return (self.staging.root / name).read_bytes()\n",
+        "            if (content := self._whole(anchors.pop(step))) is not None:\n",
+        "            if (content := (self.staging.root / anchors.pop(step)).read_bytes()) is not None:\n",
         "test_train_checkpoints.py::test_a_rollback_passes_over_what_it_has_gone_back_to_and_what_is_damaged",
         (
             "A rollback to a damaged checkpoint ends the training with an error of numpy instead of going to"
@@ -1810,14 +1807,14 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         '"steps": max(steps)}',
         '"steps": min(steps)}',
         "test_train_seeds.py::test_the_average_is_taken_where_it_is_better",
         "An average of seeds says the steps of the shortest training.",
     ),
     Mutation(
-        "tasks/training/continuing.py",
+        "tasks/training/starting.py",
         '    if base.manifest["parents"]["snapshot"] != examples.digest:',
         "    if False:",
         "test_train_ends_and_continues.py::test_a_training_goes_on_with_the_snapshot_that_it_began_with",
@@ -1845,7 +1842,7 @@ FIRST = [
         "Classes that occur in the first batches of a piece alone are unknown, and their rows get no number.",
     ),
     Mutation(
-        "tasks/training/plan.py",
+        "tasks/training/loop.py",
         "if self.calls > 1:",
         "if self.calls > 0:",
         "test_train_feed.py::test_two_calls_have_one_step_as_the_first_compiles_and_the_second_is_measured",
@@ -1862,7 +1859,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/training/continuing.py",
+        "tasks/training/starting.py",
         "if own.get(name) is not None and own[name] != base_config.get(name):",
         "if own.get(name) is not None and base_config.get(name) is None:",
         "test_train_ends_and_continues.py::test_what_would_not_be_a_longer_training_is_refused_with_the_reason",
@@ -2058,8 +2055,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        '        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest\n        or ',
-        "        ",
+        'digest_of(manifest["inputs"]) != digest or ',
+        "",
         "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
         "A fetched copy whose manifest has other inputs is published under this digest.",
     ),
@@ -2150,7 +2147,7 @@ FIRST = [
     Mutation(
         "tasks/records/near/search.py",
         "near.dropped.setdefault(row.spill, np.zeros(spills.rows(row.spill), bool))[row.number]",
-        "near.dropped.setdefault(first.spill, np.zeros(spills.rows(first.spill), bool))[row.number]",
+        "near.dropped.setdefault(others[0].spill, np.zeros(spills.rows(others[0].spill), bool))[row.number]",
         "test_convert_parts.py",
         "Of several runs other rows than the near-duplicates are dropped.",
     ),
@@ -2337,7 +2334,7 @@ FIRST = [
         "Augmentations of a kind, and all of a list, draw the same numbers.",
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         "(sums[path] / len(trained)).astype",
         "(sums[path] / 2).astype",
         "test_train_seeds.py::test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first",
@@ -2365,7 +2362,7 @@ FIRST = [
         "A signal to one process of several leaves the others waiting for ever.",
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         '"worker": addresses[1:first_server]',
         '"worker": addresses[1 : first_server - 1]',
         "test_train_group.py",
@@ -2386,7 +2383,7 @@ FIRST = [
         "Groups of heads share other keys than the weights of known models mean.",
     ),
     Mutation(
-        "tasks/models/architectures/vit.py",
+        "tasks/models/architectures/encoder.py",
         "rows, columns = feature.shape[0] // side, feature.shape[1] // side",
         "columns, rows = feature.shape[0] // side, feature.shape[1] // side",
         "test_model_parts.py",
@@ -2400,7 +2397,7 @@ FIRST = [
         "Convolutions over time begin alike whatever the seed.",
     ),
     Mutation(
-        "tasks/models/architectures/dlrm.py",
+        "tasks/models/architectures/mlp.py",
         "np.triu(np.ones((count, count)), 1)",
         "np.triu(np.ones((count, count)), 0)",
         "test_model_parts.py",
@@ -2520,8 +2517,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/store/store.py",
-        "        except ABSENT:\n            return name",
-        "        except OSError:\n            return name",
+        "            except ABSENT:\n                return name",
+        "            except OSError:\n                return name",
         "test_store_reads_again.py",
         "A momentary error of a stat moves an intact artifact to .damaged and makes it again.",
     ),
@@ -2561,14 +2558,14 @@ FIRST = [
         "A run that has finished counts as unfinished, and is continued by the next one of its config.",
     ),
     Mutation(
-        "infra/schedules.py",
+        "infra/deployments.py",
         '        if before.get(name, is_on) != is_on == record["installed"].get(name, is_on):\n',
         "        if before.get(name, is_on) != is_on:\n",
         "test_platform_fine_print.py",
         "A schedule that prefect.yaml turns on stays off.",
     ),
     Mutation(
-        "infra/schedules.py",
+        "infra/deployments.py",
         '    before = record.get("before") or {',
         "    before = {",
         "test_platform_fine_print.py",
@@ -2766,7 +2763,7 @@ SECOND = [
         "A password that is an option of the database's URL is printed in the error message and stored with the run.",
     ),
     Mutation(
-        "tasks/models/architectures/vit.py",
+        "tasks/models/architectures/encoder.py",
         "        if height % self.patch or width % self.patch:\n",
         "        if height % self.patch:\n",
         "test_config_refusals.py test_config_values.py test_config_combinations.py test_model_kinds.py",
@@ -2893,7 +2890,7 @@ SECOND = [
         "Files of a damaged zip archive are read as good data.",
     ),
     Mutation(
-        "tasks/training/choosing.py",
+        "tasks/training/seeds.py",
         '    value = scores[f"validation/{metric}"]\n',
         '    value = scores[f"test/{metric}"]\n',
         "test_train_seeds.py",
@@ -3160,8 +3157,8 @@ THIRD = [
     ),
     Mutation(
         "tasks/models/architectures/encoder.py",
-        '    x = as_float32(norm("final_norm")(x)) * present\n',
-        '    x = as_float32(norm("final_norm")(x))\n',
+        "        x = x * present\n",
+        "",
         "test_model_kinds.py test_train_transformer.py",
         (
             "The answer of an encoder to a text depends on how much padding follows it, that is on the other"
@@ -3282,14 +3279,14 @@ THIRD = [
         ),
     ),
     Mutation(
-        "flows/commands/worker.py",
+        "flows/commands/run.py",
         "    if end.exit_code in (1, 2) and end.error is not None:\n",
         "    if end.exit_code == 1 and end.error is not None:\n",
         "test_train_hosts.py test_command_replies.py test_platform_kubernetes.py",
         "The workers of a run that was refused on the first host report success (exit code 0, completed).",
     ),
     Mutation(
-        "flows/champions.py",
+        "flows/references.py",
         'WITHOUT_TRAINING = ("dataset", "release")\n',
         'WITHOUT_TRAINING = ("dataset",)\n',
         "test_platform_fine_print.py test_run_refuses_early.py test_train_init.py",
@@ -3476,7 +3473,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/tracking/tracked.py",
+        "tasks/tracking/shipping.py",
         '        if row["conclusive"] and name != LITERT  # that file itself\n',
         "        if name != LITERT  # that file itself\n",
         "test_page_tracks_what_compares.py",
@@ -3518,8 +3515,8 @@ THIRD = [
 FOURTH = [
     Mutation(
         "tasks/training/engines/tensorflow/objectives.py",
-        'targets", rule, "use multilabel")\n        return made\n',
-        'targets", rule, "use multilabel")\n        return cls(made.loss)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, smoothing)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, 0.0 if cls.task == "ranking" else smoothing)\n',
         "test_train_losses.py test_train_objectives.py test_train_own_loss.py test_evaluate_ranking.py",
         "`train.label_smoothing` has no effect on the task ranking, although it is accepted and part of the digest.",
     ),
@@ -3703,7 +3700,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/models/architectures/vit.py",
+        "tasks/models/architectures/encoder.py",
         "    row, column = np.divmod(np.arange(rows * columns), columns)\n",
         "    row, column = np.divmod(np.arange(rows * columns), rows)\n",
         "test_model_kinds.py test_model_parts.py",
@@ -3865,7 +3862,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/training/engines/parameter_server/engine.py",
+        "tasks/training/engines/parameter_server.py",
         "                        tf.constant(self.position + k, tf.int64),\n",
         "                        tf.constant(k, tf.int64),\n",
         "test_train_parameter_server.py::test_a_step_drops_out_by_its_own_number_however_many_are_computed_in_a_call",
@@ -3988,14 +3985,14 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "infra/deployed.py",
+        "infra/deployments.py",
         'CODE = ("flows", "tasks")',
         'CODE = ("flows", "tasks.config")',
         "test_platform_fine_print.py",
         "After a new version the form of a deployment lacks the settings of a section that stands with its noun.",
     ),
     Mutation(
-        "infra/deployed.py",
+        "infra/deployments.py",
         '        yield from deployment.get("build", written.get("build")) or []\n',
         '        yield from deployment.get("build") or []\n',
         "test_platform_fine_print.py",
@@ -4103,8 +4100,8 @@ FIFTH = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/objectives.py",
-        '1 for an anomaly", "use multilabel")\n        return made\n',
-        '1 for an anomaly", "use multilabel")\n        return cls(made.loss)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, smoothing)\n',
+        'targets", rule, "use multilabel")\n        return cls(loss, 0.0 if cls.task == "anomaly" else smoothing)\n',
         "test_evaluate_anomaly.py test_train_losses.py test_train_objectives.py",
         (
             "`train.label_smoothing: 0.1` of an anomaly detector changes nothing but the digest: the loss is"
@@ -4503,7 +4500,7 @@ SIXTH = [
         "A long training whose workers are replaced now and then, with progress in between, fails at the fourth loss.",
     ),
     Mutation(
-        "tasks/tracking/pruning.py",
+        "tasks/tracking/runs.py",
         "if run.info.run_id in registered or DELETED_TAG in run.data.tags",
         "if DELETED_TAG in run.data.tags",
         "test_gc_counts_days.py test_tracking_parts.py test_gc_drops_old_history.py",
@@ -4542,7 +4539,7 @@ SIXTH = [
     Mutation(
         "tasks/compression/verdicts.py",
         'product(spec.methods, "gzip_limit")',
-        'product(form.methods, "size_ratio")',
+        'product(spec.methods, "size_ratio")',
         (
             "test_compress_variants.py test_compress_methods.py test_compress_parts.py"
             " test_compress_unequal_parts.py test_compress_gates.py"
@@ -4567,7 +4564,7 @@ SIXTH = [
         "A database URL with a literal password is accepted, and stored in run records, pages and MLflow.",
     ),
     Mutation(
-        "tasks/models/heads.py",
+        "tasks/models/prunable.py",
         "elif width % (2 * heads):",
         "elif width % heads:",
         (
@@ -4744,7 +4741,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/compression/factored.py",
+        "tasks/compression/keras_layers.py",
         '{"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding": "valid"}',
         '{"kernel_size": 1, "dilation_rate": 1, "padding": "valid"}',
         "test_compress_trains.py test_compress_parts.py test_compress_unequal_parts.py",
@@ -4763,7 +4760,7 @@ SIXTH = [
     Mutation(
         "tasks/training/memory.py",
         "hardware.available() // bench.hosts.count(bench.hosts[bench.rank])",
-        "memory.available()",
+        "hardware.available()",
         "test_train_memory.py test_train_group.py test_train_decides.py",
         (
             "Several processes of a host each count on all of its memory, and fit_memory chooses steps for"

@@ -14,7 +14,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from flows import maintenance
-from infra import backup, logs, metrics
+from infra import backup, prefect_service, services
 from infra.backup import DATABASES, back_up, find_backup, restore, rewrite_database, rotate_out, spellings
 from tasks.errors import Failed
 from tasks.runs.home import Home
@@ -211,7 +211,7 @@ def test_a_long_log_is_turned_over_under_its_writer(tmp_path: Path) -> None:
     with open(log, "ab", buffering=0) as writer:
         for turn in range(5):
             writer.write(b"%d" % turn * 100)
-            assert logs.rotate(tmp_path, most=50) == [log]
+            assert services.rotate_logs(tmp_path, most=50) == [log]
         writer.write(b"after")
     assert log.read_bytes() == b"after"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mlflow.log", *(f"mlflow.log.{n}" for n in (1, 2, 3))]
@@ -219,7 +219,7 @@ def test_a_long_log_is_turned_over_under_its_writer(tmp_path: Path) -> None:
 
 
 def test_prometheus_metrics_have_runs_and_the_last_point(finished: CommandHome, tmp_path: Path) -> None:
-    exposed = metrics.text(finished.root).decode()
+    exposed = prefect_service.metrics_text(finished.root).decode()
     assert 'millrace_runs{flow="pipeline",preset="digits",status="completed"} 1.0' in exposed
     assert "millrace_disk_free_bytes" in exposed
     [journal] = finished.root.glob("runs/*/metrics.jsonl")

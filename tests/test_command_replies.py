@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import typer
 
+from flows.commands import run
 from flows.commands import stack as commands
-from flows.commands import worker
 from flows.reply import replying, usage_error
 from tasks.config.compose import load
 from tasks.errors import Failed, Refused, Stopped
@@ -65,7 +65,7 @@ def test_status_is_0_where_all_is_up_and_nothing_late(
     started = SimpleNamespace(process=object(), memory=1 << 20, since="2026-11-27T01:00:00+00:00")
     stack: Any = SimpleNamespace(layout=object(), started={"prefect": started}, facts=dict)
     with pytest.raises(typer.Exit) as ended, replying("status", as_json=True) as reply:
-        commands.report(reply, stack, as_json=True)
+        commands.report(reply, stack)
     assert ended.value.exit_code == code
     answer = json.loads(capsys.readouterr().out)
     assert answer["late"] == ([row] if late and works else [])
@@ -94,7 +94,7 @@ def test_status_names_each_service_with_its_state_and_each_deployment_with_its_n
         layout=layout, started={"prefect": living, "mlflow": living, "worker": dead}, facts=dict, log=lambda name: name
     )
     with pytest.raises(typer.Exit) as ended, replying("status", as_json=False) as reply:
-        commands.report(reply, stack, as_json=False)
+        commands.report(reply, stack)
     lines = capsys.readouterr().out.splitlines()
     assert ended.value.exit_code == 1
     assert [line.split()[0] for line in lines] == [*names, "Prefect", "MLflow", "digits", "never", "off", "late"]
@@ -130,7 +130,7 @@ def test_a_worker_ends_as_the_run_that_it_served(
     monkeypatch.setattr("tasks.runner.hosts.serve", lambda *_: SimpleNamespace(exit_code=code, error=told))
     place: Any = SimpleNamespace(rank=1, cluster=SimpleNamespace(chief="here"))
     with pytest.raises(typer.Exit) as ended, replying("worker", as_json=False) as reply:
-        worker.serve(reply, place, load(DIGITS), Home(tmp_path))
+        run.serve(reply, place, load(DIGITS), Home(tmp_path))
     assert (ended.value.exit_code, reply.status) == (expected, said)
 
 

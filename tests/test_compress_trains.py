@@ -20,8 +20,7 @@ from scipy.stats import entropy
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed
 from tasks.compression.config import CompressConfig
-from tasks.compression.factored import factored
-from tasks.compression.keras_layers import Frozen, kernels
+from tasks.compression.keras_layers import Frozen, factored, kernels
 from tasks.compression.methods import distill, low_rank
 from tasks.compression.methods.method import FineTune, Method
 from tasks.compression.methods.prune import Prune
@@ -38,11 +37,10 @@ from tasks.feed import open_snapshot
 from tasks.models import keras_file
 from tasks.models.architecture import stored_model
 from tasks.models.architectures.convnet import Convnet1dModel, ConvnetModel, ResNetModel
-from tasks.models.architectures.dlrm import DlrmModel
-from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.encoder import ViTModel
+from tasks.models.architectures.mlp import DlrmModel, MlpModel
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import KerasFileModel
-from tasks.models.architectures.vit import ViTModel
 from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load

@@ -15,7 +15,7 @@ import typer
 import yaml
 
 from flows.commands import app
-from flows.flags import read_flags
+from flows.launching import read_flags
 from tasks.config.compose import Config, load, validate
 from tasks.config.reference import page
 from tests.support.documents import blocks, calls, run_script

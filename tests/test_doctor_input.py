@@ -171,7 +171,7 @@ def test_a_step_is_measured_without_its_compilation_and_its_waits(monkeypatch: p
         def close(self) -> None:
             calls.append("closed")
 
-    monkeypatch.setattr(ceilings.create, "build", lambda *given: Engine())
+    monkeypatch.setattr(ceilings, "make_engine", lambda *given: Engine())
     reader: Any = SimpleNamespace(counts={"train": 1000})
     config: Any = SimpleNamespace(model=SimpleNamespace(kind="mlp"), seed=1)
     train = Config.model_validate(PRESET).train.model_copy(update={"steps": 1_000_000, "epochs": None})

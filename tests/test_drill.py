@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from flows.drill import drill, faults, home, moments
+from flows.drill import drill, faults, home
 from flows.drill.drill import Drill, Struck, Verdict, counted
 from flows.drill.faults import Fault, Target
 from flows.drill.home import DrillHome, artifacts
@@ -102,10 +102,10 @@ def test_what_is_not_there_is_not_struck(broken: DrillHome, flow: subprocess.Pop
 
 def test_moments_come_when_their_files_are_there(broken: DrillHome, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(moments, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(home, "time", SimpleNamespace(monotonic=lambda: now[0]))
     staging = broken.root / "store/.staging"
-    inside, start = moments.InStage("train", 2.0), moments.AtStart(1.0)
-    publishing, writing = moments.Publishing(), moments.Writing()
+    inside, start = home.InStage("train", 2.0), home.AtStart(1.0)
+    publishing, writing = home.Publishing(), home.Writing()
     every = [inside, start, publishing, writing]
     assert [moment.due(broken) for moment in every] == [False, False, False, False]
     (staging / "model/d/.pieces/checkpoints").mkdir(parents=True)
@@ -124,10 +124,10 @@ def test_moments_come_when_their_files_are_there(broken: DrillHome, monkeypatch:
     shutil.rmtree(staging / "model")
     assert broken.saved == 600, "a stop waits for the publication of a model: nothing is computed again"
     drawn = [
-        moments.drawn(random.Random(number), {"train": 9.0, "convert": 0.1, "export": 1.0}) for number in range(99)
+        home.drawn_moment(random.Random(number), {"train": 9.0, "convert": 0.1, "export": 1.0}) for number in range(99)
     ]
     assert {type(moment) for moment in drawn} == {type(moment) for moment in every}
-    stages = {moment.stage for moment in drawn if isinstance(moment, moments.InStage)}
+    stages = {moment.stage for moment in drawn if isinstance(moment, home.InStage)}
     assert stages == {"train", "convert", "export"}
 
 

@@ -15,8 +15,8 @@ from tasks.evaluation.tasks import make_judge
 from tasks.exporting.score import RawSplit
 from tasks.models import ModelConfig
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
+from tasks.models.architectures.encoder import ViTModel
 from tasks.models.architectures.mlp import MlpModel
-from tasks.models.architectures.vit import ViTModel
 from tasks.models.forward import inference_function
 
 ROWS = 129  # a last batch of one example, with 2, 16 and 64

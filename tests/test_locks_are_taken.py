@@ -21,7 +21,7 @@ import typer
 
 from flows.commands import decisions
 from flows.commands import stack as commands
-from flows.session import registry_of
+from flows.references import registry_of
 from infra import prefect_server, stack
 from infra.services import Layout
 from tasks.artifacts import Records, Release
@@ -38,7 +38,7 @@ from tasks.runs import runs
 from tasks.runs.collection import drop_staging, try_lock
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
-from tasks.search import storage
+from tasks.search import study as studies
 from tasks.store.store import Store
 from tasks.tracking import runs as tracked
 from tasks.tracking.shipping import Shipper
@@ -123,8 +123,8 @@ def test_a_decision_has_the_locks_of_its_run_and_of_the_registry(
     monkeypatch.setattr("tasks.registry.approval.settle", settle)
     monkeypatch.setattr(decisions, "Run", Read)
     monkeypatch.setattr(decisions, "publish", publish)
-    reply: Any = SimpleNamespace(add=lambda **fields: None)
-    decisions.decide(reply, run.run_id, True, "looked at", as_json=True)
+    reply: Any = SimpleNamespace(add=lambda **fields: None, say=lambda line: None)
+    decisions.decide(reply, run.run_id, True, "looked at")
     assert seen == {"read": [True, True], "settled": [True, True], "published": [True, True]}
     assert [held(lock) for lock in locks] == [False, False]
 
@@ -137,8 +137,8 @@ def test_a_decision_waits_for_a_run_that_is_at_work(
     monkeypatch.setenv("MILLRACE_HOME", str(registry_home.home.root))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setattr(decisions, "publish", lambda client, run: decided.append(run))
-    reply: Any = SimpleNamespace(add=lambda **fields: None)
-    decide = partial(decisions.decide, reply, run.run_id, True, YES.reason, True)
+    reply: Any = SimpleNamespace(add=lambda **fields: None, say=lambda line: None)
+    decide = partial(decisions.decide, reply, run.run_id, True, YES.reason)
     assert order_of(runs.locked(run.folder / "lock"), decide, capfd) == "held"
     assert len(decided) == 1 and registry_home.at("champion") == "1"
 
@@ -243,13 +243,13 @@ def test_a_study_in_postgresql_is_one_homes_at_a_time() -> None:
         entered = False
         stored: Any = SimpleNamespace(engine=engine)
         if free:
-            with storage.held(stored, "env:STUDY", name):
+            with studies.held(stored, "env:STUDY", name):
                 entered = True
             assert entered
         else:
             with (
                 pytest.raises(Failed, match="env:STUDY: the study taken is in use"),
-                storage.held(stored, "env:STUDY", name),
+                studies.held(stored, "env:STUDY", name),
             ):
                 pytest.fail("it is another home's")
         return engine.asked
@@ -274,11 +274,11 @@ def test_a_study_in_a_database_is_held_while_it_is_open(
         yield
         order.append("released")
 
-    monkeypatch.setattr(storage, "held", hold)
-    monkeypatch.setattr(storage, "_close", lambda opened: order.append("closed"))
+    monkeypatch.setattr(studies, "held", hold)
+    monkeypatch.setattr(studies, "_close", lambda opened: order.append("closed"))
     for opens in ("open_file", "open_database"):
-        monkeypatch.setattr(storage, opens, lambda *given: None)
-    with storage.opened(tmp_path / "s.db", reference, "study", "minimize"):
+        monkeypatch.setattr(studies, opens, lambda *given: None)
+    with studies.opened_storage(tmp_path / "s.db", reference, "study", "minimize"):
         order.append("used")
     assert order == (["held", "used", "released", "closed"] if reference else ["used", "closed"])
 
@@ -592,7 +592,7 @@ def test_the_users_own_function_is_imported_and_called_by_one_thread_at_a_time(
     calls = Turns(lambda values: [1.0 for _ in values])
     state = {"function": "own:f", "shape": [], "dtype": "float32"}
     monkeypatch.setattr(function, "imported", lambda name, folder: calls)
-    apply = function.load(state, tmp_path)
+    apply = function.function(state, tmp_path)
     at_once(*[lambda: apply(["a", "b"])] * 3)  # type: ignore[list-item]
     assert (calls.calls, calls.most) == (3, 1)
     monkeypatch.undo()

@@ -15,10 +15,9 @@ import pytest
 from tasks.compression.stored import FactoredModel
 from tasks.errors import Failed
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel
-from tasks.models.architectures.encoder import EncoderModel
+from tasks.models.architectures.encoder import EncoderModel, ViTModel
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.transformer import TransformerModel
-from tasks.models.architectures.vit import ViTModel
 from tasks.models.features import classes, model_inputs, output_size, positions, targets
 from tasks.models.keras_archive import outside
 from tests.support.golden import pinned

@@ -31,11 +31,9 @@ from tasks.exporting.formats.litert import LiteRT
 from tasks.exporting.formats.saved_model import SavedModel
 from tasks.models import forward, keras_file
 from tasks.models.architectures.convnet import Convnet1dModel, ResNetModel
-from tasks.models.architectures.dlrm import DlrmModel
-from tasks.models.architectures.encoder import EncoderModel
-from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.encoder import EncoderModel, ViTModel
+from tasks.models.architectures.mlp import DlrmModel, MlpModel
 from tasks.models.architectures.transformer import TransformerModel
-from tasks.models.architectures.vit import ViTModel
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.optimizers import Adam

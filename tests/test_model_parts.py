@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from tasks.models.architectures.convnet import Convnet1dModel, ConvnetModel, ResNetModel
-from tasks.models.architectures.dlrm import DlrmModel, pairs
-from tasks.models.architectures.encoder import EncoderModel
-from tasks.models.architectures.mlp import MlpModel
+from tasks.models.architectures.encoder import EncoderModel, ViTModel, positions
+from tasks.models.architectures.mlp import DlrmModel, MlpModel, pairs
 from tasks.models.architectures.transformer import TransformerModel
-from tasks.models.architectures.vit import ViTModel, positions
 
 LABEL = {"dtype": "int64", "shape": [], "classes": ["a", "b", "c"]}
 IMAGE = {"image": {"dtype": "uint8", "shape": [8, 12, 3]}, "label": LABEL}

@@ -17,7 +17,7 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.fit import fit
-from tasks.training.samples import COUNT, FILE, PREDICTED, Samples, read
+from tasks.training.samples import COUNT, FILE, SAMPLES, Samples, read
 from tasks.view.examples import samples
 from tasks.view.facts import Facts
 from tests.support.homes import CommandHome
@@ -48,12 +48,12 @@ def test_each_evaluation_has_its_predictions_once_also_after_a_stop(
 
 def test_what_is_kept_of_outputs_depends_on_the_task() -> None:
     logits = np.log(np.array([[0.1, 0.6, 0.2, 0.1]], np.float32))
-    assert PREDICTED["classification"](logits) == [[[1, 0.6], [2, 0.2], [0, 0.1]]]
-    assert PREDICTED["multilabel"](np.array([[0.0, 9.0]], np.float32)) == [[[1, 0.9999], [0, 0.5]]]
-    assert PREDICTED["regression"](np.array([[1 / 3, 2e9]], np.float32)) == [[0.333333, 2e9]]
-    assert PREDICTED["language_model"](np.array([[3, 1]])) == [[3, 1]] == PREDICTED["tagging"](np.array([[3, 1]]))
+    assert SAMPLES["classification"].kept(logits) == [[[1, 0.6], [2, 0.2], [0, 0.1]]]
+    assert SAMPLES["multilabel"].kept(np.array([[0.0, 9.0]], np.float32)) == [[[1, 0.9999], [0, 0.5]]]
+    assert SAMPLES["regression"].kept(np.array([[1 / 3, 2e9]], np.float32)) == [[0.333333, 2e9]]
+    assert SAMPLES["language_model"].kept(np.array([[3, 1]])) == [[3, 1]] == SAMPLES["tagging"].kept(np.array([[3, 1]]))
     for task in ("anomaly", "ranking"):
-        assert PREDICTED[task](np.array([[0.0]], np.float32)) == [[[0, 0.5]]], task
+        assert SAMPLES[task].kept(np.array([[0.0]], np.float32)) == [[[0, 0.5]]], task
 
 
 def test_samples_are_kept_before_there_is_a_journal_and_each_step_once(tmp_path: Path) -> None:

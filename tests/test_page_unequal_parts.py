@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows import champions
+from flows import references
 from flows.commands import backfill
 from infra import automations, backup
 from tasks.errors import Failed
@@ -223,10 +223,10 @@ def test_each_flow_chooses_the_models_that_it_begins_with_or_learns_from(
         def model_copy(self, update: dict[str, Any]) -> Any:
             return Section(**{**self.__dict__, **update})
 
-    monkeypatch.setattr(champions, "model_of", model_of)
+    monkeypatch.setattr(references, "model_of", model_of)
     compress = SimpleNamespace(taught_by=lambda choose: choose("teacher@champion"))
     config: Any = Section(name="digits", compress=compress, train=Section(init=ChampionInit()))
-    made: Any = champions.pinned(flow, Home(Path()), config)
+    made: Any = references.pinned(flow, Home(Path()), config)
     begins, learns = flow not in ("dataset", "release"), flow not in ("dataset", "training")
     expected = [("teacher@champion", "compress.methods")] * learns + [("digits@champion", "train.init")] * begins
     assert asked == expected

@@ -26,31 +26,19 @@ import pytest
 from prefect import Flow
 from prefect.exceptions import ParameterTypeError
 
-from flows import asking, champions, plans, preflight
+from flows import asking, launching, preflight, references
 from flows.commands import backfill
 from flows.commands.decisions import checked
 from flows.launching import parse
 from flows.reply import STATUS, Reply, replying
 from flows.running import as_run, report_crash
 from flows.session import has_form
-from infra import (
-    automations,
-    backup,
-    databases,
-    deployed,
-    health,
-    logs,
-    metrics,
-    orchestration,
-    schedules,
-    services,
-    stack,
-)
+from infra import automations, backup, databases, health, orchestration, prefect_service, services, stack
+from infra import deployments as deployed
 from infra.access import Access, loopback, names_of
-from infra.guard import Guard
-from infra.ports import holder, port_in_use
+from infra.prefect_service import Guard
 from infra.services import Answered, Layout, surroundings, variables_for_runs
-from infra.stack import Stack, Started
+from infra.stack import Stack, Started, holder, port_in_use
 from tasks.config.base import Section, subclasses
 from tasks.config.compose import Config, load
 from tasks.environment.secrets import Missing
@@ -409,7 +397,7 @@ class Prefect:
 @pytest.fixture
 def prefect(monkeypatch: pytest.MonkeyPatch) -> Prefect:
     server = Prefect()
-    monkeypatch.setattr(schedules, "ask", server.ask)
+    monkeypatch.setattr(deployed, "ask", server.ask)
     return server
 
 
@@ -419,7 +407,7 @@ def test_what_was_switched_in_prefect_stays_when_deployments_are_installed_again
     """Unless prefect.yaml says something else by then."""
 
     def up(*states: bool, **options: Any) -> list[bool]:
-        schedules.keeping(layout, lambda: prefect.install(*states, **options))
+        deployed.keeping(layout, lambda: prefect.install(*states, **options))
         return prefect.states
 
     assert up(False) == [True, False] == up(False), "what nobody has turned on is off"
@@ -441,7 +429,7 @@ def test_what_was_switched_in_prefect_stays_when_deployments_are_installed_again
 
 
 def test_what_was_switched_stays_where_an_installation_breaks_off(prefect: Prefect, layout: Layout) -> None:
-    schedules.keeping(layout, lambda: prefect.install(False))
+    deployed.keeping(layout, lambda: prefect.install(False))
     prefect.rows[0]["schedules"][0]["active"] = True
 
     def killed() -> None:
@@ -449,9 +437,9 @@ def test_what_was_switched_stays_where_an_installation_breaks_off(prefect: Prefe
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        schedules.keeping(layout, killed)
+        deployed.keeping(layout, killed)
     assert prefect.states == [True, False]
-    schedules.keeping(layout, lambda: prefect.install(False))
+    deployed.keeping(layout, lambda: prefect.install(False))
     assert prefect.states == [True, True]
 
 
@@ -640,11 +628,11 @@ def test_a_log_is_turned_over_beyond_its_size_and_so_many_are_kept(tmp_path: Pat
     log = tmp_path / "x.log"
     for turn in range(5):
         log.write_text(f"{turn}" * 11)
-        assert logs.rotate(tmp_path, most=10) == [log] and log.read_text() == ""
+        assert services.rotate_logs(tmp_path, most=10) == [log] and log.read_text() == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.log", "x.log.1", "x.log.2", "x.log.3"]
     assert [(tmp_path / f"x.log.{number}").read_text()[0] for number in (1, 2, 3)] == ["4", "3", "2"]
     log.write_text("1" * 10)
-    assert logs.rotate(tmp_path, most=10) == []
+    assert services.rotate_logs(tmp_path, most=10) == []
 
 
 def test_the_last_point_is_of_a_training_step_and_a_whole_line(tmp_path: Path) -> None:
@@ -670,7 +658,7 @@ def test_only_trainings_that_are_running_and_fresh_are_shown(tmp_path: Path) -> 
         )
         point = {"step": 5, "time": time.time() - age, "metrics": {"train/loss": 0.5}}
         (folder / "metrics.jsonl").write_text(json.dumps(point) + "\n")
-    text = metrics.text(tmp_path).decode()
+    text = prefect_service.metrics_text(tmp_path).decode()
     assert (
         'millrace_training_step{preset="p",run="one"} 5.0' in text
         and 'run="two"' not in text
@@ -685,8 +673,10 @@ def test_only_trainings_that_are_running_and_fresh_are_shown(tmp_path: Path) -> 
 
 def test_a_service_is_up_while_its_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = {"prefect": SimpleNamespace(memory=4096), "mlflow": SimpleNamespace(memory=0)}
-    monkeypatch.setattr(metrics, "Stack", lambda home: SimpleNamespace(started=started, living=lambda: {"prefect"}))
-    lines = metrics.text(tmp_path).decode().splitlines()
+    monkeypatch.setattr(
+        prefect_service, "Stack", lambda home: SimpleNamespace(started=started, living=lambda: {"prefect"})
+    )
+    lines = prefect_service.metrics_text(tmp_path).decode().splitlines()
     assert [line for line in lines if line.startswith("millrace_service")] == [
         'millrace_service_up{service="prefect"} 1.0',
         'millrace_service_up{service="mlflow"} 0.0',
@@ -949,7 +939,7 @@ def test_preflight_refuses_settings_of_another_flow() -> None:
             preflight.check_release(flow, None, Home(Path("/nowhere")))
     with pytest.raises(Refused, match="needs to know what to search"):
         preflight.check_tune("tuning", config)
-    assert (plans.flow_of(config), plans.flow_of(tuned)) == ("pipeline", "tuning")
+    assert (launching.flow_of(config), launching.flow_of(tuned)) == ("pipeline", "tuning")
     hosts = [
         ("train.cluster.hosts", "[203.0.113.7, 127.0.0.1]"),
         ("train.strategy", "{kind: multi_worker, workers: 2}"),
@@ -974,12 +964,12 @@ def test_a_champion_is_chosen_once_for_flows_that_train(monkeypatch: pytest.Monk
         asked.append(reference)
         return "a" * 64
 
-    monkeypatch.setattr(champions, "model_of", model_of)
+    monkeypatch.setattr(references, "model_of", model_of)
     home = Home(Path("/nowhere"))
     for flow in ("dataset", "release"):
-        assert champions.pinned(flow, home, config).train.init == config.train.init
+        assert references.pinned(flow, home, config).train.init == config.train.init
     for flow in ("pipeline", "training", "tuning"):
-        init = champions.pinned(flow, home, config).train.init
+        init = references.pinned(flow, home, config).train.init
         assert init is not None and init.artifact == "a" * 64
     assert asked == [f"{config.name}@champion"] * 3
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.guard import Guard
+from infra.prefect_service import Guard
 from tests.support.homes import ROOT
 
 OURS, FOREIGN = "127.0.0.1:4200", "example.com"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flows.session import registry_of
+from flows.references import registry_of
 from tests.support.registries import RegistryHome
 from tests.support.waiting import order_of
 

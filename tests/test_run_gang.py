@@ -714,7 +714,8 @@ def test_a_message_may_be_as_long_as_it_is_allowed_to_be(
 
 def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
     """All but those of the chief: its staging, its journal, its threads, and what its layout is."""
-    sent = Request(Work(fit, (1, "a")), None, Path("j"), 8, {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k")
+    place: Any = {"role": "ps", "rank": 2, "peers": ("a", "b"), "addresses": ("c:1",), "hosts": ("d", "e"), "key": "k"}
+    sent = Request(Work(fit, (1, "a")), None, Path("j"), 8, {"a": 1}, **place)
     made = request_from_json(
         json.loads(json.dumps(messages.request_to_json(sent))), hosts.table(), 3, lambda reference: None
     )
@@ -800,7 +801,8 @@ class Host:
 
     def call(self, *arguments: Any) -> Served:
         before = len(self.started)
-        self.chief.call(Request(Work(fit, arguments), None, None, 8, {}, "worker", 1, ("chief", "w")))
+        peers = ("chief", "w")
+        self.chief.call(Request(Work(fit, arguments), None, None, 8, {}, role="worker", rank=1, peers=peers))
         until(lambda: len(self.started) > before and bool(self.started[-1].requests))
         return self.started[-1]
 

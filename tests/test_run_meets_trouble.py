@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.drill.moments import WORKPLACES
+from flows.drill.home import WORKPLACES
 from tasks.processes.fork_server import SHARED
 from tasks.store import lock
 from tests.support.disks import fill

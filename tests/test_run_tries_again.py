@@ -25,7 +25,7 @@ from tasks.environment.process import THRESHOLD
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
 from tasks.processes.gang import Limits, ProcessLauncher
-from tasks.processes.temporary import Temporary, remove_left
+from tasks.processes.local_process import Temporary, remove_left
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Work, Workbench
 from tasks.store.journal import read
@@ -264,7 +264,7 @@ def test_temporary_files_of_a_compute_process_end_with_it(
 
 OWNER = """
 import os, sys, tempfile
-from tasks.processes.temporary import Temporary
+from tasks.processes.local_process import Temporary
 tempfile.tempdir = sys.argv[1]
 print(Temporary("train").name, flush=True)
 sys.stdin.read()

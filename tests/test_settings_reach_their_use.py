@@ -35,13 +35,12 @@ from tasks.registry import approval, comparison
 from tasks.runner import identities, releasing
 from tasks.runner import starting_models as of_methods
 from tasks.runs.runs import Run, opened
-from tasks.search import storage
 from tasks.search import study as studies
 from tasks.search.config import TuneConfig
 from tasks.sources.hashes import split_numbers
 from tasks.training import fit as fitting
 from tasks.training.config import TrainConfig
-from tasks.training.engines.parameter_server import engine as served
+from tasks.training.engines import parameter_server as served
 from tasks.training.engines.tensorflow import engine as tensorflow_engine
 from tasks.training.group import Cluster
 from tasks.training.strategies import OneDevice
@@ -532,7 +531,7 @@ def test_a_training_does_each_thing_at_its_own_interval(
     }.items():
         monkeypatch.setattr(fitting, name, stub)
     built = Calls(engine)
-    monkeypatch.setattr(fitting.create, "build", built)
+    monkeypatch.setattr(fitting, "make_engine", built)
     bench: Any = SimpleNamespace(
         rank=0,
         addresses=("a:1", "a:2") if beside else ("a:1",),
@@ -732,7 +731,7 @@ def test_a_study_is_kept_where_the_setting_says(tmp_path: Path, monkeypatch: pyt
         {"space": {"train.ema": {"kind": "choice", "values": [0.5]}}, "trials": 3, "storage": "env:STUDY"}
     )
     opens = Calls(contextlib.nullcontext("storage"))
-    monkeypatch.setattr(storage, "opened", opens)
+    monkeypatch.setattr(studies, "opened_storage", opens)
     made = Calls("study")
     monkeypatch.setattr(studies, "Study", made)
     with studies.opened(tmp_path / "s.db", "name", config, higher_is_better=False, seed=5) as study:

@@ -24,7 +24,7 @@ from tasks.snapshots.config import ImageSnapshot
 from tasks.sources.kinds.catalogues import SklearnSource
 from tasks.training.config import TrainConfig
 from tasks.training.feeding import Feed
-from tasks.training.plan import make_plan
+from tasks.training.loop import make_plan
 
 Batch = dict[str, np.ndarray]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import KINDS
-from tasks.store import store
+from tasks.store.store import Store
 from tests.support.homes import CommandHome
 
 
@@ -54,7 +54,7 @@ def test_any_harm_to_any_file_is_found_and_named(finished: CommandHome, tmp_path
     for artifact in artifacts:
         path = tmp_path / kind / artifact.name
         shutil.copytree(artifact, path)
-        look = lambda path=path: store.fault(tmp_path, kind, path.name, path)  # noqa: E731
+        look = lambda path=path: Store(tmp_path).fault(kind, path.name, path)  # noqa: E731
         assert look() is None, "and the verdict is remembered"
         files = sorted(file for file in path.rglob("*") if file.is_file())
         others = [file.read_bytes() for file in files]

@@ -31,7 +31,6 @@ from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home, find_home, is_local
 from tasks.runs.runs import Run, opened, resolve_run
 from tasks.store import files, lock, staging
-from tasks.store import store as checks
 from tasks.store.files import CHUNK, canonical, checksums, replacing, write
 from tasks.store.journal import JournalFile, read
 from tasks.store.lock import locked, place
@@ -64,7 +63,7 @@ def home(tmp_path: Path) -> Home:
 def test_a_file_that_has_grown_is_damaged_by_its_size_alone(store: Store) -> None:
     made = published(store)
     (made.path / "part").write_bytes(b"bytes and more")
-    assert checks.fault(store.root, "records", made.digest, made.path) == ("part", "has 14 bytes instead of 5")
+    assert store.fault("records", made.digest, made.path) == ("part", "has 14 bytes instead of 5")
 
 
 def test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact(store: Store) -> None:
@@ -75,10 +74,10 @@ def test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact(stor
         other.mkdir(exist_ok=True)
         (other / "part").write_bytes(b"bytes")
         (other / "manifest.json").write_text(json.dumps({**manifest, **change}))
-        found = checks.fault(store.root / "elsewhere", "records", made.digest, other)
+        found = Store(store.root / "elsewhere").fault("records", made.digest, other)
         assert found is not None and found[0] == "manifest.json", change
     (other / "manifest.json").write_text(json.dumps(manifest))
-    assert checks.fault(store.root / "elsewhere", "records", made.digest, other) is None
+    assert Store(store.root / "elsewhere").fault("records", made.digest, other) is None
 
 
 def test_a_manifest_that_was_changed_since_it_was_verified_is_found(store: Store) -> None:
@@ -86,7 +85,7 @@ def test_a_manifest_that_was_changed_since_it_was_verified_is_found(store: Store
     made = published(store)
     manifest = json.loads((made.path / "manifest.json").read_bytes())
     (made.path / "manifest.json").write_text(json.dumps({**manifest, "counts": {"examples": 9}}))
-    assert checks.fault(store.root, "records", made.digest, made.path) == ("manifest.json", "has been changed")
+    assert store.fault("records", made.digest, made.path) == ("manifest.json", "has been changed")
 
 
 @pytest.mark.parametrize("content", [b"", b"{torn", b"\xff", None])
@@ -119,7 +118,7 @@ def test_verify_hashes_what_the_cache_calls_verified(store: Store) -> None:
     known = json.loads(cache.read_bytes())
     known["part"] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
     cache.write_text(json.dumps(known))
-    assert checks.fault(store.root, "records", made.digest, made.path) is None, "what the cache says is believed"
+    assert store.fault("records", made.digest, made.path) is None, "what the cache says is believed"
     found = store.verify(made.path)
     assert found is not None and found[0] == "part" and "has sha256" in found[1]
 

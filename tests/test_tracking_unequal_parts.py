@@ -303,7 +303,7 @@ def test_work_is_given_all_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -
     staging: Any = "staging"
     more: dict[str, Any] = {"peers": ("chief", "chief2"), "addresses": ("a:1", "b:2"), "hosts": ("x", "y")}
     request = Request(
-        Work(sees, (1, 2)), staging, None, 5, {"a": 3}, "chief", 0, **more, secrets={"OF_A_SECRET": "known"}
+        Work(sees, (1, 2)), staging, None, 5, {"a": 3}, role="chief", rank=0, **more, secrets={"OF_A_SECRET": "known"}
     )
     Child(connection)._work(request)
     bench, arguments, secret = SEEN.pop()

@@ -16,8 +16,8 @@ from tasks.processes.workbench import Workbench
 from tasks.store.files import PAUSES
 from tasks.training.checkpoints import CHECKPOINT, StagedCheckpoints, unpack
 from tasks.training.config import TrainConfig
+from tasks.training.loop import make_plan
 from tasks.training.meter import Meter, Spike, Spikes, StepSums
-from tasks.training.plan import make_plan
 from tasks.training.primary import BestWeights
 from tasks.training.sections import CheckpointConfig, EarlyStopping, Rollback
 from tests.support.disks import break_reads

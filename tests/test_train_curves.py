@@ -19,10 +19,10 @@ from tasks.training.actions import MOST_SKIPPED, Evaluate, Guard, LogCurves, Pro
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Compute
 from tasks.training.feeding import names_of
+from tasks.training.loop import Plan, make_plan
 from tasks.training.meter import Meter, Spikes, StepSums
-from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights
-from tasks.training.samples import PREDICTED, Samples, read
+from tasks.training.samples import SAMPLES, Samples, read
 from tasks.training.schedules import Cosine
 from tasks.training.sections import EarlyStopping, Rollback
 from tasks.training.speed import SETTLED, Goodput, Speed
@@ -301,10 +301,10 @@ SEVERAL = [(3, 1), (1, 0), (3, 2)]
 
 def test_the_three_most_probable_classes_are_kept() -> None:
     logits = np.array([[0.0, 5.0, 1.0, 5.0, -1.0]], np.float32)
-    [[first, second, third]] = PREDICTED["classification"](logits)
+    [[first, second, third]] = SAMPLES["classification"].kept(logits)
     shares = np.exp(logits[0] - 5) / np.exp(logits[0] - 5).sum()
     assert [first[0], second[0], third[0]] == [1, 3, 2], "of equal ones the lower number first"
     assert [first[1], third[1]] == pytest.approx([shares[1], shares[2]], abs=1e-4)
-    assert PREDICTED["classification"](np.array([[1000.0, 0.0]], np.float32)) == [[[0, 1.0], [1, 0.0]]]
-    [[label, probability], *_] = PREDICTED["multilabel"](np.array([[0.0, 2.0]], np.float32))[0]
+    assert SAMPLES["classification"].kept(np.array([[1000.0, 0.0]], np.float32)) == [[[0, 1.0], [1, 0.0]]]
+    [[label, probability], *_] = SAMPLES["multilabel"].kept(np.array([[0.0, 2.0]], np.float32))[0]
     assert (label, probability) == (1, pytest.approx(1 / (1 + np.exp(-2)), abs=1e-4))

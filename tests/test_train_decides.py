@@ -18,13 +18,12 @@ from tasks.errors import Refused
 from tasks.models.architectures.mlp import MlpModel
 from tasks.training.checkpoints import Writing
 from tasks.training.config import TrainConfig
-from tasks.training.continuing import _check_equal
 from tasks.training.feeding import Feed
 from tasks.training.initial import ChampionInit, FileInit, KerasHubInit, ModelInit
-from tasks.training.plan import make_plan
+from tasks.training.loop import make_plan
 from tasks.training.primary import BestWeights
 from tasks.training.sections import CheckpointConfig, EarlyStopping
-from tasks.training.starting import init_files, loss_files
+from tasks.training.starting import _check_equal, init_files, loss_files
 from tests.support.refusals import field_of
 
 TRAIN = TrainConfig(steps=40)

@@ -16,13 +16,13 @@ from tasks.config.base import identity
 from tasks.errors import Refused, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.continuing import check_base
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
 from tasks.training.optimizers import Adam
 from tasks.training.primary import BestWeights
 from tasks.training.schedules import Constant, Linear
 from tasks.training.sections import CheckpointConfig, EarlyStopping
+from tasks.training.starting import check_base
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
 from tests.support.training import PLAIN
 
@@ -234,7 +234,7 @@ def test_a_training_pauses_at_the_ends_of_the_ledgers_spans(
 ) -> None:
     for module in ("fit", "ledger"):
         monkeypatch.setattr(f"tasks.training.{module}.SPAN", 5)
-    monkeypatch.setattr("tasks.training.plan.Pace.update", lambda pace, steps, seconds: setattr(pace, "longest", 50))
+    monkeypatch.setattr("tasks.training.loop.Pace.update", lambda pace, steps, seconds: setattr(pace, "longest", 50))
     seldom = {"steps": 12, "log_every": 99, "evaluate_every": 99, "checkpoint": CheckpointConfig(every=99)}
     bench = benches("spans")
     fit(bench, tiny, MODEL, CONFIG.model_copy(update=seldom), seed=5)

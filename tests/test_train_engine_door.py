@@ -14,17 +14,18 @@ import pytest
 
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.config import CHIEF, SIDECAR, WORKER, Role
-from tasks.processes.gang import HeldPort, Limits, ProcessLauncher
+from tasks.processes.gang import Limits, ProcessLauncher
+from tasks.processes.local_process import HeldPort
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.signals import Restarts
-from tasks.training.checkpoints import StagedCheckpoints, kept
+from tasks.training.checkpoints import StagedCheckpoints, kept, pack
 from tasks.training.config import TrainConfig
 from tasks.training.ledger import prove
+from tasks.training.loop import Pace, make_plan
 from tasks.training.meter import StepSums
-from tasks.training.plan import Pace, make_plan
 from tasks.training.schedules import Constant
 from tasks.training.sections import CheckpointConfig, TensorBoard
-from tasks.training.sidecar import connected, packed, serve
+from tasks.training.sidecar import connected, serve
 from tests.support.homes import compute_processes
 from tests.support.tiny import stopping_after
 from tests.support.toys import (
@@ -302,7 +303,7 @@ def test_a_process_that_evaluates_reports_the_end_of_the_chief_as_a_loss() -> No
     thread = threading.Thread(target=evaluate)
     thread.start()
     with connected(port.address, "key") as chief:
-        chief.send_bytes(packed({"w": np.zeros(1)}))
+        chief.send_bytes(pack(0, {}, {"w": np.zeros(1)}))
         assert json.loads(chief.recv_bytes()) == {"loss": 1.0}
     thread.join(20)
     assert [str(each) for each in raised] == [

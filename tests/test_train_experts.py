@@ -21,7 +21,7 @@ from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.layers.attention import chosen
 from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
-from tasks.training.engines.tensorflow.losses import weighted_sum
+from tasks.training.engines.tensorflow.step import weighted_sum
 from tasks.training.fit import fit
 from tasks.training.initial import FileInit
 from tasks.training.optimizers import Adam, Sgd

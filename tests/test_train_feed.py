@@ -16,7 +16,7 @@ from tasks.feed.augmentations import Flip
 from tasks.feed.augmenter import Augmenter
 from tasks.training.config import TrainConfig
 from tasks.training.feeding import Feed
-from tasks.training.plan import Pace, Plan, make_plan
+from tasks.training.loop import Pace, Plan, make_plan
 from tasks.training.schedules import RateScaling
 
 FLIP = (Flip(),)

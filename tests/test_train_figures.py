@@ -15,7 +15,7 @@ from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training import speed
 from tasks.training.checkpoints import unpack
-from tasks.training.engines.tensorflow.flops import PEAKS, forward_flops, measured_flops
+from tasks.training.engines.tensorflow.costs import PEAKS, forward_flops, measured_flops
 from tasks.training.engines.tensorflow.watching import MOST, OTHERS, grouped
 from tasks.training.fit import fit
 from tasks.training.optimizers import Sgd

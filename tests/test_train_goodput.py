@@ -14,8 +14,8 @@ from tasks.artifacts import Snapshot
 from tasks.errors import Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
+from tasks.training.loop import make_plan
 from tasks.training.meter import Meter, StepSums
-from tasks.training.plan import make_plan
 from tasks.training.speed import PARTS, Goodput
 from tasks.view.trainings import goodput as shown
 from tasks.view.trainings import memory

@@ -19,12 +19,13 @@ from tasks.errors import Failed, Lost
 from tasks.processes.workbench import Workbench
 from tasks.training import memory as of_training
 from tasks.training import sidecar
+from tasks.training.checkpoints import pack, unpack
 from tasks.training.config import TrainConfig
 from tasks.training.engines import OutOfMemory
 from tasks.training.group import Alone, Cluster, Seconds, agree, signed
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter
-from tasks.training.sidecar import Sidecar, connected, packed, serve, unpacked
+from tasks.training.sidecar import Sidecar, connected, serve
 from tasks.training.speed import Ranks, added, stragglers
 from tasks.training.strategies import MultiWorker, ParameterServer
 
@@ -123,7 +124,7 @@ def test_a_straggler_is_slower_by_more_than_half_and_by_more_than_five_milliseco
 
 
 def test_processes_of_a_training_by_servers_are_the_chief_the_workers_and_the_servers() -> None:
-    from tasks.training.engines.parameter_server.engine import jobs
+    from tasks.training.engines.parameter_server import jobs
 
     addresses = tuple(f"host:{number}" for number in range(6))
     made = jobs(ParameterServer(workers=3, servers=2), Cluster(4, addresses))
@@ -287,11 +288,11 @@ def test_whoever_has_not_the_key_is_turned_away_and_holds_up_nobody(monkeypatch:
 
 def test_weights_are_sent_bit_for_bit_and_never_as_objects() -> None:
     weights = {"a": np.array([1.5, -0.0, np.nan], np.float32), "b": np.arange(4, dtype=np.uint32).reshape(2, 2)}
-    again = unpacked(packed(weights))
+    _, _, again = unpack(pack(0, {}, weights))
     assert list(again) == ["a", "b"] and all(again[name].tobytes() == weights[name].tobytes() for name in weights)
     assert again["b"].shape == (2, 2) and again["a"].dtype == np.float32
     with pytest.raises(ValueError, match="allow_pickle"):
-        packed({"a": np.array([{}], object)})
+        pack(0, {}, {"a": np.array([{}], object)})
 
 
 def test_processes_of_a_host_share_its_memory(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

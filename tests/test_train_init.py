@@ -25,13 +25,13 @@ from tasks.processes.workbench import Work, Workbench
 from tasks.runner import identities
 from tasks.training import initial, starting
 from tasks.training.config import TrainConfig
-from tasks.training.engines import Arrays, create
+from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow import weights as adapting
-from tasks.training.fit import fit
+from tasks.training.fit import fit, make_engine
 from tasks.training.group import Cluster
 from tasks.training.initial import FileInit, KerasHubInit, ModelInit
+from tasks.training.loop import make_plan
 from tasks.training.optimizers import Sgd
-from tasks.training.plan import make_plan
 from tasks.training.sections import Lora
 from tasks.training.strategies import Mirrored, Pipeline
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
@@ -61,7 +61,7 @@ def by_path(folder: Path) -> dict[str, np.ndarray]:
 def started(config: Any, snapshot: SnapshotReader, start: Model | None = None, model: MlpModel = MODEL) -> Arrays:
     """The initial weights by path, as an engine has them."""
     weights = starting.initial_weights(config, start, model, snapshot.features, 5)
-    engine = create.build(CONFIG, model, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
+    engine = make_engine(CONFIG, model, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
     engine.begin_with(weights)
     paths = [variable.path for variable in model.build(snapshot.features, 5).variables]
     got = engine.weights()
@@ -300,7 +300,7 @@ def test_frozen_layers_stay(trained: Model, tiny: Snapshot, benches: Callable[[s
 def test_a_pattern_that_names_nothing_is_refused(options: dict[str, Any], says: str, snapshot: SnapshotReader) -> None:
     with pytest.raises(Failed, match=says):
         config = CONFIG.model_copy(update=options)
-        create.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+        make_engine(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
 
 
 def test_low_rank_matrices_are_merged_into_a_model_without_further_layers(
@@ -337,7 +337,7 @@ def test_an_embedding_and_a_dense_layer_of_more_axes_are_adapted(
     (tmp_path / "reads.py").write_text(READS)
     model = ImportedModel(target="reads:make", folder=str(tmp_path))
     config = CONFIG.model_copy(update={"lora": Lora(rank=2, alpha=4, targets=(target,))})
-    engine: Any = create.build(config, model, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+    engine: Any = make_engine(config, model, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
     images = snapshot.reader("validation", 5, order="stored")[0]["image"]
     start, began = by_name(engine), np.asarray(engine.model(images))
     engine.seek(0)
@@ -361,11 +361,11 @@ def by_name(engine: Any) -> dict[str, np.ndarray]:
 
 def test_evaluations_while_it_adapts_are_those_of_the_merged_model(snapshot: SnapshotReader) -> None:
     config = CONFIG.model_copy(update={"lora": LORA, "ema": 0.5})
-    engine = create.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+    engine = make_engine(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
     engine.seek(0)
     engine.step(make_plan(config, 10, ()).rates(0, 3))
     batch = [snapshot.reader("validation", 5, order="stored")[0]]
-    plain = create.build(CONFIG, MODEL, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
+    plain = make_engine(CONFIG, MODEL, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
     plain.begin_with(engine.weights())
     assert engine.score(batch) == pytest.approx(plain.score(batch), rel=1e-5)
     engine.close()
@@ -379,7 +379,7 @@ def test_an_adaptation_is_not_scored_beside_the_training_and_a_frozen_layer_has_
         raise_conflict(lambda: TrainConfig(steps=3, lora=LORA, evaluate="sidecar"))
     config = CONFIG.model_copy(update={"freeze": ("dense0",), "layer_rates": {"dense0": 0.5}})
     with pytest.raises(Failed, match="train.layer_rates: dense0; names no layer that is trained; use names of dense1"):
-        create.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+        make_engine(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
 
 
 def test_an_adaptation_with_averages_and_dropout_resumes_exactly(

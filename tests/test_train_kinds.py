@@ -52,7 +52,7 @@ TOYS = {
     def create(self, cluster: Cluster) -> Placement:
         import tensorflow as tf
 
-        from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+        from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
 
         class Named(OneDeviceStrategy):
             def scope(self):
@@ -163,7 +163,7 @@ for name, said in chosen.items():
 from tasks.artifacts import Report, Snapshot
 from tasks.models import keras_file
 from tasks.training.fit import fit
-from tasks.training.plan import make_plan
+from tasks.training.loop import make_plan
 from tests.support.benches import published, workbench
 from tests.support.tiny import MODEL, write_snapshot
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.training.loop import train
+from tasks.training.loop import Pace, Plan, train
 from tasks.training.meter import Meter, StepSums
-from tasks.training.plan import Pace, Plan
 from tasks.training.schedules import Constant
 
 

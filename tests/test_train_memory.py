@@ -26,12 +26,12 @@ from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.stages import cheapest, packed, segments
 from tasks.processes.workbench import Workbench
 from tasks.training.config import TrainConfig
-from tasks.training.engines import Engine, create
-from tasks.training.engines.tensorflow.memory import activations
-from tasks.training.fit import fit
+from tasks.training.engines import Engine
+from tasks.training.engines.tensorflow.costs import activations
+from tasks.training.fit import fit, make_engine
 from tasks.training.group import Cluster
+from tasks.training.loop import make_plan
 from tasks.training.memory import FITTED, candidates, micro_batches
-from tasks.training.plan import make_plan
 from tasks.training.schedules import Constant
 from tasks.training.strategies import Mirrored, Pipeline
 from tests.support.tiny import CONFIG, files, stopping_after
@@ -166,7 +166,7 @@ def test_a_batch_norm_has_no_micro_batches_that_fit(
     (tmp_path / "normed.py").write_text(NORMED)
     model, snapshot = ImportedModel(target="normed:make", folder=str(tmp_path)), open_snapshot(tiny.path)
     plan = make_plan(LARGE, snapshot.counts["train"], ())
-    engine = create.build(LARGE, model, snapshot, plan, 5, Cluster(0, ("127.0.0.1:0",)))
+    engine = make_engine(LARGE, model, snapshot, plan, 5, Cluster(0, ("127.0.0.1:0",)))
     for fit_memory in (False, True):
         config, bench = LARGE.model_copy(update={"fit_memory": fit_memory}), benches(f"normed_{fit_memory}")
         with pytest.raises(Failed, match="1, which is too much for the 4 MiB that are free") as failed:
@@ -219,7 +219,7 @@ def test_activations_that_are_computed_again_need_no_memory(tiny: Snapshot) -> N
     def engine_of(remat: bool) -> Engine:
         config = LARGE.model_copy(update={"batch_size": 1 << 15, "remat": remat})
         plan = make_plan(config, snapshot.counts["train"], ())
-        return create.build(config, MlpModel(units=(32,) * 20), snapshot, plan, 5, Cluster(0, ("127.0.0.1:0",)))
+        return make_engine(config, MlpModel(units=(32,) * 20), snapshot, plan, 5, Cluster(0, ("127.0.0.1:0",)))
 
     again, kept = engine_of(remat=True), engine_of(remat=False)
     assert again.fits(1, 64 << 20)

@@ -20,11 +20,11 @@ from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.training.config import TrainConfig
-from tasks.training.engines import Arrays, Engine, create
-from tasks.training.fit import fit
+from tasks.training.engines import Arrays, Engine
+from tasks.training.fit import fit, make_engine
 from tasks.training.group import Cluster
+from tasks.training.loop import make_plan
 from tasks.training.optimizers import AdamW, Lamb, Muon, Optimizer, Sgd
-from tasks.training.plan import make_plan
 from tasks.training.schedules import Constant, RateScaling, Schedule, ScheduleConfig
 from tasks.training.strategies import ParameterServer
 from tests.support.tiny import CONFIG, MODEL, files, stopping_after
@@ -58,7 +58,7 @@ def snapshot(tiny: Snapshot) -> SnapshotReader:
 def engine_of(snapshot: SnapshotReader, **options: Any) -> Engine:
     config = CONFIG.model_copy(update=options)
     plan = make_plan(config, snapshot.counts["train"], (config.steps,))
-    return create.build(config, MODEL, snapshot, plan, 5, Cluster())
+    return make_engine(config, MODEL, snapshot, plan, 5, Cluster())
 
 
 def rates(start: int, stop: int, schedule: Schedule = CONFIG.schedule) -> np.ndarray:

@@ -17,9 +17,9 @@ from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import LogCurves, Progress
 from tasks.training.fit import fit
+from tasks.training.loop import Plan, make_plan
 from tasks.training.meter import Meter, StepSums
 from tasks.training.optimizers import Adam, Sgd
-from tasks.training.plan import Plan, make_plan
 from tasks.training.schedules import Cosine, ScheduleConfig
 from tasks.training.speed import Goodput, Speed
 from tasks.training.strategies import Mirrored, ParameterServer, Tpu

@@ -19,13 +19,13 @@ from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.store.journal import read
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.engines.parameter_server import engine as served
-from tasks.training.engines.parameter_server.shards import pieces_of, placed
+from tasks.training.engines import parameter_server as served
+from tasks.training.engines.shards import pieces_of, placed
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.initial import FileInit
+from tasks.training.loop import make_plan
 from tasks.training.optimizers import AdamW, Sgd
-from tasks.training.plan import make_plan
 from tasks.training.sections import CheckpointConfig
 from tasks.training.strategies import OneDevice, ParameterServer
 from tests.support.homes import DIGITS, SMALL, CommandHome
@@ -182,7 +182,7 @@ def test_every_step_has_dropout_seeds_of_its_own_and_constants_stay() -> None:
     import keras
     import tensorflow as tf
 
-    from tasks.training.engines.parameter_server.engine import ServedStep
+    from tasks.training.engines.parameter_server import ServedStep
 
     layers = [keras.layers.Normalization(mean=2.0, variance=4.0), keras.layers.Dropout(0.5, seed=1)]
     model = keras.Sequential([keras.Input((1,)), *layers])

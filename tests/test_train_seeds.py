@@ -29,15 +29,13 @@ from tasks.processes.workbench import Work, Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.store.journal import JournalFile, read
-from tasks.training import choosing
-from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.config import TrainConfig
-from tasks.training.continuing import check_base
 from tasks.training.fit import fit
 from tasks.training.optimizers import Sgd
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
-from tasks.training.seeds import Choice, choice_of, name_of, seed_of
+from tasks.training.seeds import Choice, choice_of, choose, mean_of, name_of, rank, scored, seed_of
+from tasks.training.starting import check_base
 from tasks.training.strategies import MultiWorker
 from tasks.view import comparison
 from tasks.view.comparison import Comparison
@@ -153,12 +151,14 @@ def test_a_model_is_scored_on_every_split_by_its_metric_and_its_loss(monkeypatch
         kinds = {name: SimpleNamespace(of=lambda text, sign=sign: sign * len(text)) for name, sign in SIGNS}
         return SimpleNamespace(metrics=kinds)
 
-    monkeypatch.setattr(choosing, "inference_function", lambda model: None)
-    monkeypatch.setattr(choosing, "run_model", lambda judge, call, name: SimpleNamespace(kept=name))
+    monkeypatch.setattr("tasks.models.forward.inference_function", lambda model: None)
+    monkeypatch.setattr("tasks.evaluation.judging.run_model", lambda judge, call, name: SimpleNamespace(kept=name))
     judges: Any = {split: judge(split) for split in ("validation", "test")}
     model: Any = None
-    monkeypatch.setattr(choosing, "contributions_of", lambda judge, kept, _: dict.fromkeys(("accuracy", "loss"), kept))
-    found = choosing.scored(model, judges, "accuracy", EvaluateConfig())
+    monkeypatch.setattr(
+        "tasks.evaluation.judging.contributions_of", lambda judge, kept, _: dict.fromkeys(("accuracy", "loss"), kept)
+    )
+    found = scored(model, judges, "accuracy", EvaluateConfig())
     assert found == {f"{split}/{name}": sign * len(split) for split in judges for name, sign in SIGNS}
 
 

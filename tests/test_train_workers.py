@@ -22,13 +22,12 @@ from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.runner.showing import Presence
 from tasks.store.journal import read
-from tasks.training.engines import create
-from tasks.training.fit import fit
+from tasks.training.fit import fit, make_engine
 from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.initial import FileInit
+from tasks.training.loop import make_plan
 from tasks.training.meter import Meter, StepSums
 from tasks.training.optimizers import Adam, AdamW, Sgd
-from tasks.training.plan import make_plan
 from tasks.training.sections import CheckpointConfig, Lora
 from tasks.training.speed import Ranks, stragglers
 from tasks.training.strategies import MultiWorker, OneDevice
@@ -156,7 +155,7 @@ def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, floa
     config = CONFIG.model_copy(update={"strategy": strategy, "batch_size": 6})
     reader = open_snapshot(snapshot.path)
     plan = make_plan(config, reader.counts["train"], (1,))
-    engine = create.build(config, PLAIN, reader, plan, 5, Cluster(bench.rank, bench.addresses))
+    engine = make_engine(config, PLAIN, reader, plan, 5, Cluster(bench.rank, bench.addresses))
     return engine.score(reader.reader("validation", 1, order="stored"))
 
 

@@ -24,7 +24,7 @@ from tasks.runner.attempt import Attempt, current
 from tasks.runner.compressing import search
 from tasks.runner.stages import _may_retry
 from tasks.runner.trials import TrialAttempt
-from tasks.search import storage
+from tasks.search import study as studies
 from tasks.search.choosing import GridSampler, MedianPruner, Pruner, RandomSampler, Sampler, derived
 from tasks.search.config import TuneConfig
 from tasks.search.space import Choice, FloatRange, IntRange, decoded, distributions
@@ -203,7 +203,7 @@ def test_a_study_whose_draft_is_left_begins_anew_and_leaves_no_draft(tmp_path: P
 def test_a_study_is_kept_in_postgresql_alone(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUDY", address)
     with pytest.raises(Failed, match="begins with postgresql://") as refused:
-        storage.open_database("env:STUDY", "study", "minimize")
+        studies.open_database("env:STUDY", "study", "minimize")
     assert address not in str(refused.value)
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, show, stack, worker
+from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, show, stack
 from flows.commands import init as init_command
-from flows.flags import SETTINGS
+from flows.launching import SETTINGS
 
 LIBRARIES = ("tensorflow", "keras", "prefect", "mlflow")
 
@@ -42,7 +42,7 @@ def millrace(
 
 
 app.command("run", context_settings=SETTINGS)(run.run)
-app.command("worker", context_settings=SETTINGS)(worker.worker)
+app.command("worker", context_settings=SETTINGS)(run.worker)
 app.command("predict")(predict.predict)
 app.command("drill", context_settings=SETTINGS)(drill.drill)
 app.command("init")(init_command.init)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.flags import read_flags
+from flows.launching import read_flags
 from flows.reply import AsJson, replying
 from infra import orchestration
 from infra.stack import Stack
@@ -60,9 +60,8 @@ def backfill(
                 orchestration.queue(layout, deployed["id"], name, {"config": config}, tags=["backfill"])
             rows.append({"name": name, "begin": span[0].isoformat(), "end": span[1].isoformat()})
         reply.add(runs=rows, dry_run=dry_run)
-        if not as_json:
-            for row in rows:
-                typer.echo(f"{'would be queued' if dry_run else 'queued'}  {row['name']}  up to {row['end']}")
+        for row in rows:
+            reply.say(f"{'would be queued' if dry_run else 'queued'}  {row['name']}  up to {row['end']}")
 
 
 Span = tuple[datetime, datetime]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.references import registry_of
 from flows.reply import AsJson, Reply, replying
-from flows.session import check_server, prepare, registry_of
+from flows.session import check_server, prepare
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused
 from tasks.runs.audit import REASON, Decision
@@ -28,7 +29,7 @@ Reason = Annotated[
 ]
 
 
-def decide(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
+def decide(reply: Reply, reference: str, accepted: bool, reason: str) -> None:
     """Apply a decision: in the registry, the audit log, the folder of the run, MLflow and Prefect."""
     from tasks.registry import approval
     from tasks.view import terminal
@@ -44,10 +45,9 @@ def decide(reply: Reply, reference: str, accepted: bool, reason: str, as_json: b
     reply.add(prefect=prefect_result)
     if decision.accepted and made.alias != "champion":  # there is a better champion by now
         reply.exit_code = 3
-    if not as_json:
-        typer.echo(made.verdict)
-        if prefect_result == "resumed":
-            typer.echo("its flow run in Prefect is resumed, and ends with this decision")
+    reply.say(made.verdict)
+    if prefect_result == "resumed":
+        reply.say("its flow run in Prefect is resumed, and ends with this decision")
 
 
 def checked(reason: str) -> str:
@@ -103,13 +103,13 @@ def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     If the champion has changed since the gate compared, their scores are compared again; exit code 3 if the gate fails.
     """
     with replying("approve", as_json) as reply:
-        decide(reply, run, True, checked(reason), as_json)
+        decide(reply, run, True, checked(reason))
 
 
 def reject(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     """Keep the champion, and end a run that awaits approval as rejected."""
     with replying("reject", as_json) as reply:
-        decide(reply, run, False, checked(reason), as_json)
+        decide(reply, run, False, checked(reason))
 
 
 def rollback(
@@ -132,5 +132,4 @@ def rollback(
         with registry_of(home) as client:
             moved = roll_back(client, home, name, to, Decision.of_user(True, reason, account()))
         reply.add(model=name, before=moved.before, after=moved.after, scores=moved.scores)
-        if not as_json:
-            typer.echo(f"{name}@champion: version {moved.before} → version {moved.after} ({moved.scores})")
+        reply.say(f"{name}@champion: version {moved.before} → version {moved.after} ({moved.scores})")

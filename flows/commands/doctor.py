@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows import preflight
-from flows.plans import flow_of, plan
+from flows.launching import computed, flow_of, plan
 from flows.reply import AsJson, Reply, replying
 from infra import health
 from tasks.artifacts import Records, Snapshot
@@ -56,35 +54,35 @@ def doctor(
         with terminal.waiting("asking the servers"):
             findings = health.examine(home.root)
         reply.add(findings=[finding.as_json() for finding in findings])
-        if not as_json:
-            for finding in findings:
-                remedy = f"; {finding.remedy}" if finding.remedy else ""
-                typer.echo(f"{MARKS[finding.verdict]} {finding.what:<14} {finding.saw}{remedy}")
+        for finding in findings:
+            remedy = f"; {finding.remedy}" if finding.remedy else ""
+            reply.say(f"{MARKS[finding.verdict]} {finding.what:<14} {finding.saw}{remedy}")
         reply.exit_code = 1 if any(finding.verdict == "fault" for finding in findings) else 0
 
 
 def _measure(reply: Reply, preset: Path) -> None:
     """Print the ceilings of a preset's input and its model's step, and the slowest part."""
     from tasks.config.compose import load
+    from tasks.training.ceilings import slowest
 
     config = load(preset, (), terminal.say)
     home = find_home().readable()
     preflight.check(flow_of(config), config, home)
     records, snapshot = _made(Store(home.store), config, preset)
     with terminal.waiting("measuring the input and the model's step"):
-        ceilings, training, conversion = _measured(home, config, records, snapshot)
+        ceilings = _measured(home, config, records, snapshot)
+    training, conversion = slowest(ceilings, conversion=False), slowest(ceilings, conversion=True)
     reply.add(
         snapshot=snapshot.digest,
         ceilings=[asdict(each) for each in ceilings],
         bottleneck=training.part,
         conversion_bottleneck=conversion.part,
     )
-    if not reply.as_json:
-        typer.echo("examples/s")
-        for each in ceilings:
-            typer.echo(f"{each.rate:>10,.0f}  {each.part:<10} {each.what}")
-        typer.echo(f"training waits for {training.part}: {training.advice}")
-        typer.echo(f"conversion waits for {conversion.part}: {conversion.advice}")
+    reply.say("examples/s")
+    for each in ceilings:
+        reply.say(f"{each.rate:>10,.0f}  {each.part:<10} {each.what}")
+    reply.say(f"training waits for {training.part}: {training.advice}")
+    reply.say(f"conversion waits for {conversion.part}: {conversion.advice}")
 
 
 def _compare(reply: Reply) -> None:
@@ -105,31 +103,20 @@ def _compare(reply: Reply) -> None:
         for precision, pair in found.items()
     ]
     reply.add(device=device, steps=CHECK_STEPS, precisions=rows)
-    if not reply.as_json:
-        typer.echo(f"on {device}")
-        for row in rows:
-            verdict = "equal bit for bit" if row["equal"] else "DIFFERENT: a training that goes on is not exact here"
-            typer.echo(f"{row['precision']:<10} {row['step_ms']:>9,.2f} ms a step; two fresh trainings are {verdict}")
+    reply.say(f"on {device}")
+    for row in rows:
+        verdict = "equal bit for bit" if row["equal"] else "DIFFERENT: a training that goes on is not exact here"
+        reply.say(f"{row['precision']:<10} {row['step_ms']:>9,.2f} ms a step; two fresh trainings are {verdict}")
     reply.exit_code = 0 if all(row["equal"] for row in rows) else 1
 
 
 def _trained(home: Home, precision: Precision) -> Trained:
     """Train the small network once, in a process of its own."""
-    from tasks.processes.gang import ProcessLauncher
     from tasks.processes.threads import available_threads
-    from tasks.processes.workbench import Limits, work
+    from tasks.processes.workbench import work
     from tasks.training import ceilings
 
-    with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
-        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with ProcessLauncher(logs, available_threads()).gang("doctor") as gang:
-            return gang.call(
-                work(ceilings.train, precision),
-                None,
-                Path(temporary) / "doctor.jsonl",
-                limits=Limits("--accelerator", 600),
-                on_report=lambda *report: None,
-            )
+    return computed(home, "doctor", available_threads(), work(ceilings.train, precision), "--accelerator")
 
 
 def _made(store: Store, config: Config, preset: Path) -> tuple[Records, Snapshot]:
@@ -143,33 +130,12 @@ def _made(store: Store, config: Config, preset: Path) -> tuple[Records, Snapshot
     return found[0], found[1]
 
 
-def _measured(
-    home: Home, config: Config, records: Records, snapshot: Snapshot
-) -> tuple[list[Ceiling], Ceiling, Ceiling]:
-    """Measure in a compute process; return all ceilings, and the smallest of the training and of the conversion."""
-    from tasks.processes.gang import ProcessLauncher
+def _measured(home: Home, config: Config, records: Records, snapshot: Snapshot) -> list[Ceiling]:
+    """Measure in a compute process."""
     from tasks.processes.threads import threads_of
-    from tasks.processes.workbench import Limits, work
-    from tasks.training.ceilings import measure, slowest
+    from tasks.processes.workbench import work
+    from tasks.training.ceilings import measure
 
-    with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
-        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with ProcessLauncher(logs, threads_of(config.resources)).gang("doctor") as gang:
-            ceilings = gang.call(
-                work(
-                    measure,
-                    config.source,
-                    config.snapshot,
-                    config.model,
-                    config.train,
-                    config.seed,
-                    records,
-                    snapshot,
-                    home.store / ".verified",
-                ),
-                None,
-                Path(temporary) / "doctor.jsonl",
-                limits=Limits("--input", 600),
-                on_report=lambda *report: None,
-            )
-    return ceilings, slowest(ceilings, conversion=False), slowest(ceilings, conversion=True)
+    sections = config.source, config.snapshot, config.model, config.train, config.seed
+    measuring = work(measure, *sections, records, snapshot, home.store / ".verified")
+    return computed(home, "doctor", threads_of(config.resources), measuring, "--input")

@@ -62,9 +62,8 @@ def drill(
             shutil.rmtree(folder / "unbroken", ignore_errors=True)
         reply.add(folder=str(folder), page=str(folder / PAGE), **made.as_json())
         reply.exit_code = 0 if made.holds else 1
-        if not as_json:
-            typer.echo(made.line())
-            typer.echo(f"page     {folder / PAGE}")
+        reply.say(made.line())
+        reply.say(f"page     {folder / PAGE}")
 
 
 def check(config: Config) -> None:

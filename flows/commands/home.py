@@ -42,20 +42,17 @@ def verify(
                 fault = store.verify(path)
             if fault is not None:
                 damaged.append({"artifact": name, "file": fault[0], "what": fault[1]})
-            if not as_json:
-                detail = f": {' '.join(fault)}" if fault else ""
-                typer.echo(f"{'DAMAGED' if fault else 'intact':<8} {name}{detail}")
+            detail = f": {' '.join(fault)}" if fault else ""
+            reply.say(f"{'DAMAGED' if fault else 'intact':<8} {name}{detail}")
         audit = Audit(home)
         logs = 1 if everything and audit.path.exists() else 0
         if logs:
             name, broken = audit.path.name, audit.fault()
             if broken is not None:
                 damaged.append({"artifact": name, "file": f"line {broken[0]}", "what": broken[1]})
-            if not as_json:
-                detail = f": line {broken[0]} {broken[1]}" if broken else ""
-                typer.echo(f"{'DAMAGED' if broken else 'intact':<8} {name}{detail}")
-        if not as_json:
-            typer.echo(f"{len(paths) + logs - len(damaged)} intact, {len(damaged)} damaged")
+            detail = f": line {broken[0]} {broken[1]}" if broken else ""
+            reply.say(f"{'DAMAGED' if broken else 'intact':<8} {name}{detail}")
+        reply.say(f"{len(paths) + logs - len(damaged)} intact, {len(damaged)} damaged")
         reply.add(checked=len(paths), damaged=damaged)
         reply.exit_code = 1 if damaged else 0
 
@@ -79,11 +76,10 @@ def gc(
             dropped = collect_garbage(home, keep, days, dry_run)
         total = sum(item.bytes for item in dropped)
         reply.add(dropped=[{"what": item.what, "bytes": item.bytes} for item in dropped], bytes=total, dry_run=dry_run)
-        if not as_json:
-            for item in dropped:
-                typer.echo(f"{kilobytes(item.bytes):>10}  {item.what}")
-            verb = "would be deleted" if dry_run else "deleted"
-            typer.echo(f"{len(dropped)} {verb}, {kilobytes(total)}" if dropped else "nothing to delete")
+        for item in dropped:
+            reply.say(f"{kilobytes(item.bytes):>10}  {item.what}")
+        verb = "would be deleted" if dry_run else "deleted"
+        reply.say(f"{len(dropped)} {verb}, {kilobytes(total)}" if dropped else "nothing to delete")
 
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a folder in it.")]
@@ -102,8 +98,7 @@ def backup(
         with terminal.waiting(f"copying {home.root} and verifying the copy"):
             made = back_up(home, folder, keep)
         reply.add(backup=str(made), bytes=size(made))
-        if not as_json:
-            typer.echo(f"{made}  {kilobytes(size(made))}, verified")
+        reply.say(f"{made}  {kilobytes(size(made))}, verified")
 
 
 Database = Annotated[
@@ -129,6 +124,5 @@ def restore(
         with terminal.waiting(f"verifying and copying {backup}"):
             manifest = backups.restore(backup, home.root, address)
         reply.add(backup=str(backup), home=str(home.root), created=manifest["created"], files=len(manifest["files"]))
-        if not as_json:
-            flag = "" if database_url is None else f" --database-url {database_url}"
-            typer.echo(f"{home.root}  restored from {manifest['created']}; next: millrace up{flag}")
+        flag = "" if database_url is None else f" --database-url {database_url}"
+        reply.say(f"{home.root}  restored from {manifest['created']}; next: millrace up{flag}")

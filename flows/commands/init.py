@@ -45,16 +45,15 @@ def init(
             reply.add(schema=str(rules.resolve()))
         _write(texts)
         reply.add(preset=str(preset.resolve()), source=guess.source, counts=guess.counts, left_out=guess.left_out)
-        if not as_json:
-            of_classes = "" if guess.counts.keys() <= {"rows", "texts"} else f": {_counted(guess.counts)}"
-            typer.echo(f"{description(guess)}{of_classes}")
-            for line in (*guess.said, guess.splits.said) if guess.splits.said else guess.said:
-                typer.echo(f"  {one_line(line)}")
-            if guess.left_out:
-                typer.echo(f"left out: {_counted(guess.left_out)}")
-            if rules is not None:
-                typer.echo(f"wrote {rules}: a row that breaks one of its rules goes to quarantine/; read it once")
-            typer.echo(f"wrote {preset}; next: millrace run {preset}")
+        of_classes = "" if guess.counts.keys() <= {"rows", "texts"} else f": {_counted(guess.counts)}"
+        reply.say(f"{description(guess)}{of_classes}")
+        for line in (*guess.said, guess.splits.said) if guess.splits.said else guess.said:
+            reply.say(f"  {one_line(line)}")
+        if guess.left_out:
+            reply.say(f"left out: {_counted(guess.left_out)}")
+        if rules is not None:
+            reply.say(f"wrote {rules}: a row that breaks one of its rules goes to quarantine/; read it once")
+        reply.say(f"wrote {preset}; next: millrace run {preset}")
 
 
 def _rules_of(guess: Guess) -> str:

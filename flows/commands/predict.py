@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
+from flows.launching import computed
 from flows.references import resolved
 from flows.reply import AsJson, replying
 from tasks.artifacts import Export
@@ -39,11 +38,10 @@ def predict(
             rows = _predict(home, folder_of(home, export), inputs, output)
         predictions = [row for row in rows if "error" not in row]
         reply.add(predictions=predictions, output=None if output is None else str(output.resolve()))
-        if not as_json:
-            for row in predictions:
-                typer.echo(formatted(row))
-            if output is not None:
-                typer.echo(f"wrote {output}")
+        for row in predictions:
+            reply.say(formatted(row))
+        if output is not None:
+            reply.say(f"wrote {output}")
         for row in rows:
             if "error" in row:
                 reply.fail(Failed(**row["error"]))
@@ -85,18 +83,8 @@ def folder_of(home: Home, export: str) -> Path:
 
 
 def _predict(home: Home, folder: Path, inputs: list[str], output: Path | None) -> list[dict[str, Any]]:
-    """Predict in a compute process, whose log is in a temporary folder where the home cannot be written."""
+    """Predict in a compute process."""
     from tasks.exporting import work as exporting
-    from tasks.processes.gang import ProcessLauncher
-    from tasks.processes.workbench import Limits, work
+    from tasks.processes.workbench import work
 
-    with TemporaryDirectory(prefix="millrace-predict-") as temporary:
-        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
-        with ProcessLauncher(logs, threads=1).gang("predict") as gang:
-            return gang.call(
-                work(exporting.predict, folder, inputs, output),
-                None,
-                logs / "predict.jsonl",
-                limits=Limits("INPUT", 600),
-                on_report=lambda *report: None,
-            )
+    return computed(home, "predict", 1, work(exporting.predict, folder, inputs, output), "INPUT")

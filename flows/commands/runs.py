@@ -13,10 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from flows import preflight
-from flows.champions import pinned
-from flows.flags import read_flags
-from flows.plans import flow_of, plan
-from flows.reply import AsJson, replying
+from flows.launching import flow_of, plan, read_flags
+from flows.references import pinned
+from flows.reply import AsJson, Reply, replying
 from tasks.artifacts import KINDS
 from tasks.artifacts import STAGES as ALL
 from tasks.errors import Failed, Refused
@@ -49,11 +48,10 @@ def list_(
         else:
             rows, line = list(artifacts(home, what)), artifact_line
             reply.add(artifacts=rows)
-        if not as_json:
-            for row in rows:
-                typer.echo(line(row))
-            if not rows:
-                typer.echo(nothing(home, what))
+        for row in rows:
+            reply.say(line(row))
+        if not rows:
+            reply.say(nothing(home, what))
 
 
 def nothing(home: Home, what: str | None) -> str:
@@ -89,15 +87,8 @@ def artifact_line(row: Row) -> str:
 def runs(home: Home) -> Iterator[Row]:
     """Yield the runs: with the score of the report, and the alias that its version got."""
     for run in find_runs(home):
-        record = run.record
-        yield {
-            "run_id": run.run_id,
-            "name": record["name"],
-            "flow": record["flow"],
-            "status": record["status"],
-            "created": record["created"],
-            **_result(run),
-        }
+        facts = {name: run.record[name] for name in ("name", "flow", "status", "created")}
+        yield {"run_id": run.run_id, **facts, **_result(run)}
 
 
 def _result(run: Run) -> Row:
@@ -187,9 +178,8 @@ def diff(
         reply.add(run_a=comparison.before.run.run_id, run_b=comparison.after.run.run_id, **compared)
         if html is not None:
             write(html, comparison_page.render(comparison).encode())
-        if not as_json:
-            for line in comparison.lines():
-                typer.echo(line)
+        for line in comparison.lines():
+            reply.say(line)
 
 
 STAGES = tuple(stage for stage in ALL if stage != "promote")
@@ -229,25 +219,26 @@ def why(
             artifact = f"{wanted.kind}/{wanted.digest}"
             row = {"name": wanted.name, "artifact": artifact, "in_store": made, "nearest": near}
             answers.append({**row, "differences": differences})
-            if not as_json:
-                print_answer(stage, wanted, made, near, differences)
+            say_answer(reply, stage, wanted, made, near, differences)
         reply.add(stage=stage, answers=answers)
 
 
-def print_answer(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, differences: list[str]) -> None:
-    """Print the answer for an artifact."""
+def say_answer(
+    reply: Reply, stage: str, wanted: PlannedArtifact, made: bool, near: str | None, differences: list[str]
+) -> None:
+    """Say the answer for an artifact."""
     name = f"{stage} ({wanted.name})" if wanted.name != wanted.kind else stage
     if made:
-        typer.echo(f"{name} comes from the store: {wanted.kind}/{wanted.digest[:12]}")
+        reply.say(f"{name} comes from the store: {wanted.kind}/{wanted.digest[:12]}")
         return
     if near is None:
-        typer.echo(f"{name} would run: the store has no {wanted.kind} yet")
+        reply.say(f"{name} would run: the store has no {wanted.kind} yet")
         return
-    typer.echo(f"{name} would run; the nearest {near[: near.index('/') + 13]} differs in")
+    reply.say(f"{name} would run; the nearest {near[: near.index('/') + 13]} differs in")
     for difference in differences[:MOST]:
-        typer.echo(f"  {difference}")
+        reply.say(f"  {difference}")
     if len(differences) > MOST:
-        typer.echo(f"  and {len(differences) - MOST} more (--json lists all)")
+        reply.say(f"  and {len(differences) - MOST} more (--json lists all)")
 
 
 def board(

@@ -34,8 +34,7 @@ def show(
         home = find_home().readable()
         lines = _shown(reply, home, what) if rows is None else _examples(reply, home, what, split, rows)
         for line in lines:
-            if not as_json:
-                typer.echo(line)
+            reply.say(line)
 
 
 def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:

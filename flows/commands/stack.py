@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from flows.reply import AsJson, Reply, replying
-from infra import automations, databases, logs, orchestration
+from infra import automations, databases, orchestration
 from infra.access import USER, loopback
-from infra.services import Layout, services
+from infra.services import Layout, rotate_logs, services
 from infra.stack import Stack, check_host, exclusive
 from tasks.environment.process import STOP_SIGNALS
 from tasks.errors import Refused, Stopped
@@ -72,22 +72,21 @@ def up(
         with stopped(home.root) if foreground else nullcontext(), exclusive(home.root):
             make_database(home, layout)
             stack = Stack(home.root)  # read again under the lock
-            logs.rotate(home.root / "logs")
+            rotate_logs(home.root / "logs")
             fresh = stack.up(layout, terminal.say)
             orchestration.install(layout, git_commit(), terminal.say)
             deployments = orchestration.verify(layout)
         reply.add(**stack.facts(), deployments=orchestration.planned(deployments))
-        if not as_json:
-            typer.echo(f"Prefect  {layout.prefect_url}")
-            typer.echo(f"MLflow   {layout.mlflow_pages}")
-            if layout.access is not None:
-                typer.echo(f"login    {USER}, passwords in {layout.access.folder}/prefect and /mlflow")
-            for row in deployments:
-                if row["next"]:
-                    typer.echo(f"next     {row['name']} at {when(row['next'], row['timezone'])} ({row['schedule']})")
-            if off := ", ".join(row["name"] for row in deployments if row["off"]):
-                typer.echo(f"off      schedules of {off}; turn them on in Prefect, or in prefect.yaml (active: true)")
-            typer.echo("started  " + ", ".join(fresh) if fresh else "all services were running")
+        reply.say(f"Prefect  {layout.prefect_url}")
+        reply.say(f"MLflow   {layout.mlflow_pages}")
+        if layout.access is not None:
+            reply.say(f"login    {USER}, passwords in {layout.access.folder}/prefect and /mlflow")
+        for row in deployments:
+            if row["next"]:
+                reply.say(f"next     {row['name']} at {when(row['next'], row['timezone'])} ({row['schedule']})")
+        if off := ", ".join(row["name"] for row in deployments if row["off"]):
+            reply.say(f"off      schedules of {off}; turn them on in Prefect, or in prefect.yaml (active: true)")
+        reply.say("started  " + ", ".join(fresh) if fresh else "all services were running")
         if foreground:
             stay(home.root)
 
@@ -162,7 +161,7 @@ def stay(home: Path) -> None:
                 stack = Stack(home)  # another process may have changed it
                 if stack.layout is None or not stack.started:
                     return
-                logs.rotate(home / "logs")
+                rotate_logs(home / "logs")
                 for name in stack.up(stack.layout, terminal.say):
                     terminal.say(f"{name} had ended and was restarted", style="yellow")
 
@@ -187,8 +186,7 @@ def down(as_json: AsJson = False) -> None:
         with exclusive(home.make().root), terminal.waiting("stopping the services; a training saves its state"):
             stopped = Stack(home.root).down(terminal.say)
         reply.add(stopped=stopped)
-        if not as_json:
-            typer.echo("stopped  " + ", ".join(stopped) if stopped else "no service was running")
+        reply.say("stopped  " + ", ".join(stopped) if stopped else "no service was running")
 
 
 def status(as_json: AsJson = False) -> None:
@@ -198,10 +196,10 @@ def status(as_json: AsJson = False) -> None:
     """
     with replying("status", as_json) as reply:
         stack = Stack(find_home().root)
-        report(reply, stack, as_json)
+        report(reply, stack)
 
 
-def report(reply: Reply, stack: Stack, as_json: bool) -> None:
+def report(reply: Reply, stack: Stack) -> None:
     """Fill the reply, and print it."""
     rows, deployments, late = [], [], []
     with terminal.waiting("asking the services"):
@@ -220,20 +218,20 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     last = {row["name"]: row["last"] for row in deployments}
     reply.add(deployments=orchestration.planned(deployments), last=last, late=late)
     reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0
-    if as_json:
+    if reply.as_json:
         return
     if not rows:
-        typer.echo("no service is running; start them with `millrace up`")
+        reply.say("no service is running; start them with `millrace up`")
     for name, state, _ in rows:
         detail = f"since {when(since[name])}, {memory[name] / 2**20:,.0f} MB" if name in since else ""
         log = f"; see {stack.log(name)}" if state != "up" else ""
-        typer.echo(f"{name:<8} {state:<4} {detail}{log}")
+        reply.say(f"{name:<8} {state:<4} {detail}{log}")
     if stack.layout and rows:
-        typer.echo(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_pages}")
+        reply.say(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_pages}")
     for row in deployments:
         plan = f"schedule off ({row['off']})" if row["off"] else "no schedule"
         if row["next"]:
             plan = f"next {when(row['next'], row['timezone'])} ({row['schedule']})"
-        typer.echo(f"{row['name']:<22} {plan}; last {row['last'] or 'never'}")
+        reply.say(f"{row['name']:<22} {plan}; last {row['last'] or 'never'}")
     for row in late:
-        typer.echo(f"late     {row['run']} of {row['deployment']}, planned for {when(row['planned'])}")
+        reply.say(f"late     {row['run']} of {row['deployment']}, planned for {when(row['planned'])}")

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.drill import faults, moments
+from flows.drill import faults
 from flows.drill.faults import WHOLE, Fault, Target
-from flows.drill.home import DrillHome, artifacts, opened
-from flows.drill.moments import Moment
+from flows.drill.home import WORKPLACES, DrillHome, Moment, artifacts, at_work, drawn_moment
 from tasks.errors import Failed
+from tasks.runs.home import Home
 from tasks.runs.runs import Run
 
 LOOK = 0.001
@@ -155,7 +155,7 @@ class Drill:
             fault = None if late or not waiting or misses > 2 else waiting[0]
             process = home.start()
             struck = (
-                None if fault is None else self._strike(fault, moments.drawn(chance, seconds), home, process, chance)
+                None if fault is None else self._strike(fault, drawn_moment(chance, seconds), home, process, chance)
             )
             code = self._end_of(process, home, fault if struck else None)
             if struck is None:
@@ -187,7 +187,7 @@ class Drill:
     def _stage(self, home: DrillHome) -> str:
         """Return the stage that is at work, by what it has left."""
         done = home.record["stages"]
-        at_work = [stage for stage in moments.WORKPLACES if stage not in done and moments.at_work(home, stage)]
+        at_work = [stage for stage in WORKPLACES if stage not in done and at_work(home, stage)]
         return at_work[-1] if at_work else ("promote" if "export" in done else "between stages")
 
     def _end_of(self, process: Any, home: DrillHome, fault: Fault | None) -> int:
@@ -232,7 +232,7 @@ class Drill:
         own, theirs = artifacts(unbroken.root), artifacts(broken.root)
         verdict.compared += len(own.keys() | theirs.keys())
         verdict.differing += sorted(name for name in own.keys() | theirs.keys() if own.get(name) != theirs.get(name))
-        home = opened(broken)
+        home = Home(broken.root)
         runs = [Run(home, path.parent) for path in sorted(home.runs.glob("*/run.json"))]
         if len(runs) != 1:
             verdict.wrong.append(f"{len(runs)} runs instead of one")

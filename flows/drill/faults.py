@@ -18,6 +18,7 @@ from typing import ClassVar
 import psutil
 
 from flows.drill.home import DrillHome, published
+from tasks.config.base import subclasses
 
 GONE = (2.0, 6.0)
 """Seconds for which a server is gone, at least and at most."""
@@ -221,13 +222,8 @@ class PrefectGone(Fault):
 
 def kinds() -> list[type[Fault]]:
     """Return all kinds, in order of name."""
-    found: list[type[Fault]] = []
-    waiting: list[type[Fault]] = Fault.__subclasses__()
-    while waiting:
-        kind = waiting.pop()
-        found += [kind] if "name" in vars(kind) else []
-        waiting += kind.__subclasses__()
-    return sorted(found, key=lambda kind: kind.name)
+    every = subclasses(Fault)  # type: ignore[type-abstract]
+    return sorted((kind for kind in every if "name" in vars(kind)), key=lambda kind: kind.name)
 
 
 def drawn(chance: random.Random, count: int, workers: int) -> list[Fault]:

@@ -1,4 +1,4 @@
-"""A home of the drill: its command, its processes, and what has been made in it."""
+"""A home of the drill: its command, its processes, what was made in it, and the moments at which a fault strikes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import subprocess
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tasks.artifacts import STAGES
 from tasks.environment.process import PYTHON, environment
-from tasks.runs.home import Home
 from tasks.store.journal import FILE as JOURNAL
 from tasks.store.journal import last_of_training
 
@@ -87,10 +90,6 @@ class DrillHome:
             steps = [json.loads(path.read_bytes()).get("steps", 0) for path in manifests]
         return max(steps, default=None)
 
-    def artifacts(self) -> dict[str, str]:
-        """Return the hashes of all published files (see `artifacts`)."""
-        return artifacts(self.root)
-
 
 def rank_of(log: Path) -> int:
     """Return the rank of the process of a log, `STAGE.log` or `STAGE-RANK.log`."""
@@ -120,6 +119,101 @@ def published(root: Path) -> Iterator[Path]:
             yield path
 
 
-def opened(home: DrillHome) -> Home:
-    """Return the home for the doors of its store and runs."""
-    return Home(home.root)
+WORKPLACES = {
+    "convert": "records",
+    "snapshot": "snapshot",
+    "train": "model",
+    "evaluate": "report",
+    "compress": "variant",
+    "export": "export",
+}
+"""The kind that a stage makes."""
+
+
+@dataclass
+class Moment(ABC):
+    """A moment of a run; `due` is asked every millisecond or two."""
+
+    @abstractmethod
+    def due(self, home: DrillHome) -> bool:
+        """Return whether it has come."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+@dataclass
+class InStage(Moment):
+    """A time after a stage has left its first finished piece, or has begun where it leaves none."""
+
+    stage: str
+    seconds: float
+    _since: float | None = field(default=None, init=False)
+
+    def due(self, home: DrillHome) -> bool:
+        """Return whether the stage is at work for so long."""
+        if self._since is None and at_work(home, self.stage):
+            self._since = time.monotonic()
+        return self._since is not None and time.monotonic() - self._since >= self.seconds
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s into {self.stage}"
+
+
+@dataclass
+class AtStart(Moment):
+    """A time after the command has begun, before the first stage as a rule."""
+
+    seconds: float
+    _since: float = field(default_factory=lambda: time.monotonic(), init=False)
+
+    def due(self, home: DrillHome) -> bool:
+        """Return whether so many seconds have passed."""
+        return time.monotonic() - self._since >= self.seconds
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s after the start"
+
+
+@dataclass
+class Publishing(Moment):
+    """While an artifact is put together."""
+
+    def due(self, home: DrillHome) -> bool:
+        """Return whether an artifact is being put together."""
+        return any((home.root / "store/.staging").glob("*/*/.publication"))
+
+    def __str__(self) -> str:
+        return "during a publication"
+
+
+@dataclass
+class Writing(Moment):
+    """While a thread writes a checkpoint beside the training."""
+
+    def due(self, home: DrillHome) -> bool:
+        """Return whether a checkpoint is being written."""
+        return any((home.root / "store/.staging/model").glob("*/checkpoints/*.partial"))
+
+    def __str__(self) -> str:
+        return "while a checkpoint is written"
+
+
+def at_work(home: DrillHome, stage: str) -> bool:
+    """Return whether a stage has begun and left a finished piece; `promote` leaves none."""
+    if stage == "promote":
+        return "export" in home.record["stages"]
+    return any((home.root / "store/.staging" / WORKPLACES[stage]).glob("*/.pieces/**/*.json"))
+
+
+def drawn_moment(chance: random.Random, seconds: dict[str, float]) -> Moment:
+    """Draw a moment: of four one is special, the others lie in a stage, by its share of the unbroken run's time."""
+    kind = chance.choice((Publishing, Writing, AtStart, *[InStage] * 9))
+    if kind in (Publishing, Writing):
+        return kind()
+    if kind is AtStart:
+        return AtStart(chance.uniform(0.5, 4))
+    stages = [stage for stage in STAGES if seconds.get(stage, 0) > 0]
+    # a stage of a tenth of a second is struck, too: the square root of its time
+    stage = chance.choices(stages, [seconds[stage] ** 0.5 for stage in stages])[0]
+    return InStage(stage, chance.uniform(0, seconds[stage] / 2))

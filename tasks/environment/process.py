@@ -10,6 +10,7 @@ What is imported stays, and a collection searches all of it, so that imports tak
 from __future__ import annotations
 
 import atexit
+import ctypes
 import errno
 import gc
 import os
@@ -35,6 +36,16 @@ SAFE = {"PYTHONSAFEPATH": "1"}
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for such a process."""
     return {name: value for name, value in variables.items() if name != "PYTHONPATH"} | SAFE
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def exit_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; leave at once if it has ended already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 THRESHOLD = 50_000

@@ -37,7 +37,8 @@ def max_batch_size(values: int) -> int:
 
 def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
     """Run the model in inference mode on all examples, batch by batch; return float32 [N, classes]."""
-    return predict_batches(inference_function(model), examples, batch_size)
+    call = inference_function(model)
+    return np.concatenate([call(examples[at : at + batch_size]) for at in range(0, len(examples), batch_size)])
 
 
 def inference_function(model: keras.Model) -> Call:
@@ -60,11 +61,6 @@ def arguments(model: keras.Model, batch: Mapping[str, Any]) -> Any:
     """Return the inputs of a model from tensors by name: the only one, or all by name."""
     names = [source.name for source in model.inputs]
     return batch[names[0]] if len(names) == 1 else {name: batch[name] for name in names}
-
-
-def predict_batches(call: Call, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
-    """Apply `call` to batches of at most `batch_size` examples and concatenate its outputs."""
-    return np.concatenate([call(examples[at : at + batch_size]) for at in range(0, len(examples), batch_size)])
 
 
 class Batch:

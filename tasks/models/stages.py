@@ -71,7 +71,10 @@ def cut(model: keras.Model, count: int) -> list[Stage]:
         rule = "a model is cut between the layers of its graph, or lists its stages"
         remedy = "give the model an attribute stages (docs/how-to-distribute.md), or use another strategy"
         raise Failed("train.strategy.kind", f"pipeline of {type(model).__name__}", rule, remedy)
-    return [parts.stage(*part) for part in balanced(checked(parts.costs, count), count)]
+    if (most := len(parts.costs)) < count:
+        remedy = f"use {most} devices at most" if most > 1 else "use another strategy, or a model with more layers"
+        raise Failed("train.strategy.devices", count, f"this model can be cut into {most} stages at most", remedy)
+    return [parts.stage(*part) for part in balanced(parts.costs, count)]
 
 
 def segments(model: keras.Model) -> list[Stage]:
@@ -122,15 +125,6 @@ def parts_of(model: keras.Model, cost: Callable[[Any], int]) -> Parts | None:
     return Parts(
         costs, ends, lambda start, stop: part_between(model, ends[start - 1] if start else None, ends[stop - 1])
     )
-
-
-def checked(costs: list[int], count: int) -> list[int]:
-    """Return the costs of a model's parts; raise `Failed` if they are fewer than the stages."""
-    most = len(costs)
-    if most < count:
-        remedy = f"use {most} devices at most" if most > 1 else "use another strategy, or a model with more layers"
-        raise Failed("train.strategy.devices", count, f"this model can be cut into {most} stages at most", remedy)
-    return costs
 
 
 def balanced(costs: Sequence[int], count: int) -> list[tuple[int, int]]:

@@ -63,12 +63,7 @@ class Child:
                 stopping=self._stopping,
                 threads=request.threads,
                 layout=request.layout,
-                role=request.role,
-                rank=request.rank,
-                peers=request.peers,
-                addresses=request.addresses,
-                hosts=request.hosts,
-                key=request.key,
+                **request.membership,
             )
             if request.rank:  # what happens at a step is the same in all processes, and the chief says it
                 logging.getLogger("tasks").setLevel(logging.WARNING)

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.environment import process
-from tasks.environment.process import PYTHON, SAFE, STOP_SIGNALS
+from tasks.environment.process import PYTHON, SAFE, STOP_SIGNALS, exit_with_parent
 from tasks.errors import Failed
 from tasks.processes import private_network
 
@@ -78,20 +78,13 @@ SHARED = "MILLRACE_FORK_SERVERS"
 MAX_REQUEST, MOST_DESCRIPTORS = 128 << 10, 5
 """Bytes and file descriptors of a request at most."""
 
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+PR_SET_NAME = 15
 
 
 def environment(threads: int) -> dict[str, str]:
     """Return the variables of a compute process with this number of threads."""
     passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
     return {**passed_on, **COMPUTE, **SAFE, "OMP_NUM_THREADS": str(threads)}
-
-
-def exit_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends; leave at once if it has ended already."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def set_process_name(title: str) -> None:

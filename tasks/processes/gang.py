@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
@@ -14,36 +13,11 @@ from typing import Any
 
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.config import CHIEF, Role
-from tasks.processes.local_process import Process
+from tasks.processes.local_process import HeldPort, Process
 from tasks.processes.private_network import PrivateNetwork
 from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.workbench import BEAT, ComputeProcess, Limits, Request, Result, Work, secrets_of
 from tasks.store.staging import Staging
-
-
-class HeldPort:
-    """A bound socket that does not listen: the kernel gives its port to nobody who asks for a free one.
-
-    With SO_REUSEADDR on both sides a process may listen on such a port, as gRPC does.
-    """
-
-    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Bind a port, or any free one where it is 0; raises `Failed` where that cannot be."""
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            rule = "the host is this one, and the port is free"
-            raise Failed("train.cluster.hosts", f"{host}:{port}: {error.strerror}", rule, "correct it") from error
-        self.address = f"{host}:{self._socket.getsockname()[1]}"
-        """`host:port`."""
-
-    def close(self) -> None:
-        """Release the port."""
-        self._socket.close()
-
 
 ATTRIBUTION_SECONDS = 10.0
 """Seconds in which the process is looked for that another one reported as lost."""
@@ -123,13 +97,13 @@ class Gang:
                 journal if chief else None,
                 threads or process.threads,
                 layout or {},
-                self.roles[process.rank].name,
-                process.rank,
-                tuple(role.name for role in self.roles),
-                tuple(one.address for one in self.processes),
-                tuple(one.host for one in self.processes),
-                key,
                 secrets_of(work.arguments) if chief else {},
+                role=self.roles[process.rank].name,
+                rank=process.rank,
+                peers=tuple(role.name for role in self.roles),
+                addresses=tuple(one.address for one in self.processes),
+                hosts=tuple(one.host for one in self.processes),
+                key=key,
             )
 
         def start(process: ComputeProcess) -> None:

@@ -1,11 +1,19 @@
-"""A compute process on this host, and the connection to it."""
+"""A compute process on this host: its port, the connection to it, and its folder for temporary files.
+
+A folder has a file that is locked while its owner lives, as the kernel releases the lock of a process that was killed:
+it is removed with its process, and by the next run where nobody was left to.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
+import shutil
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -16,7 +24,6 @@ import psutil
 from tasks.errors import Failed, Lost
 from tasks.processes.fork_server import fork_server
 from tasks.processes.private_network import PrivateNetwork
-from tasks.processes.temporary import Temporary
 from tasks.processes.workbench import Request
 
 CLOSE_SECONDS = 10.0
@@ -24,6 +31,30 @@ CLOSE_SECONDS = 10.0
 
 TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
 """Prefixes of log lines of TensorFlow's C++ code, which stay in the log file and are not shown."""
+
+
+class HeldPort:
+    """A bound socket that does not listen: the kernel gives its port to nobody who asks for a free one.
+
+    With SO_REUSEADDR on both sides a process may listen on such a port, as gRPC does.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Bind a port, or any free one where it is 0; raises `Failed` where that cannot be."""
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            rule = "the host is this one, and the port is free"
+            raise Failed("train.cluster.hosts", f"{host}:{port}: {error.strerror}", rule, "correct it") from error
+        self.address = f"{host}:{self._socket.getsockname()[1]}"
+        """`host:port`."""
+
+    def close(self) -> None:
+        """Release the port."""
+        self._socket.close()
 
 
 class Process:
@@ -106,3 +137,42 @@ class Process:
         of_memory = ", and whether the system was out of memory (dmesg)" if code == -signal.SIGKILL else ""
         rule = "a compute process must answer"
         return kind(work, "; last log line: ".join([saw, *last]), rule, f"see {self.log}{of_memory}")
+
+
+PREFIX = "millrace-"
+OWNED = ".owned"
+"""The locked file; a folder without it is being made."""
+
+
+class Temporary:
+    """A folder in that for temporary files."""
+
+    def __init__(self, stage: str) -> None:
+        self.name = tempfile.mkdtemp(prefix=f"{PREFIX}{stage}-")
+        made = Path(self.name, f"{OWNED}.new")
+        self._owned = os.open(made, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._owned, fcntl.LOCK_EX)
+        made.rename(made.with_name(OWNED))
+
+    def cleanup(self) -> None:
+        """Remove it."""
+        shutil.rmtree(self.name, ignore_errors=True)
+        if self._owned >= 0:
+            os.close(self._owned)
+        self._owned = -1
+
+
+def remove_left() -> None:
+    """Remove the folders of owners that were killed."""
+    for file in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{OWNED}"):
+        try:
+            descriptor = os.open(file, os.O_RDWR)
+        except OSError:  # another user's, or gone
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(file.parent, ignore_errors=True)
+        except OSError:  # its owner lives
+            pass
+        finally:
+            os.close(descriptor)

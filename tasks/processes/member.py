@@ -15,8 +15,7 @@ from typing import Any
 
 from tasks.errors import Failed, Stopped
 from tasks.processes.config import ClusterConfig
-from tasks.processes.gang import HeldPort
-from tasks.processes.local_process import Process
+from tasks.processes.local_process import HeldPort, Process
 from tasks.processes.messages import Channel, Find, Table, error_from_json, error_to_json, request_from_json
 from tasks.processes.threads import processor
 from tasks.processes.workbench import BEAT

@@ -104,12 +104,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
     return {
         "work": request.work.function.__name__,
         "arguments": [to_json(value) for value in request.work.arguments],
-        "role": request.role,
-        "rank": request.rank,
-        "peers": list(request.peers),
-        "addresses": list(request.addresses),
-        "hosts": list(request.hosts),
-        "key": request.key,
+        **request.membership,
     }
 
 

@@ -124,7 +124,9 @@ class Rendezvous:
 
     def missing(self) -> list[int]:
         """Return the ranks that have not joined, or have left."""
-        self._forget_ended()
+        for joined in self._all():
+            if not joined.channel.open():
+                self._forget(joined)
         here = {joined.rank for joined in self._all()}
         return [rank for rank in range(1, len(self.cluster.hosts)) if rank not in here]
 
@@ -228,11 +230,6 @@ class Rendezvous:
                     joined.channel.send("beat")
                 except OSError:
                     self._forget(joined)
-
-    def _forget_ended(self) -> None:
-        for joined in self._all():
-            if not joined.channel.open():
-                self._forget(joined)
 
     def _forget(self, joined: Joined) -> None:
         joined.channel.close()

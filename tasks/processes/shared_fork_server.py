@@ -14,8 +14,8 @@ import socket
 import sys
 from pathlib import Path
 
-from tasks.environment.process import STOP_SIGNALS
-from tasks.processes.fork_server import Forker, exit_with_parent, preload
+from tasks.environment.process import STOP_SIGNALS, exit_with_parent
+from tasks.processes.fork_server import Forker, preload
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import platform
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tasks.environment.process import exit_with_parent
 from tasks.errors import Lost
 from tasks.processes.config import ResourcesConfig
 
@@ -90,8 +90,6 @@ def _quota_of(folder: Path) -> float | None:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-PR_SET_PDEATHSIG = 1
-
 AHEAD = 8
 """Items for each process that have begun, or wait to, at most."""
 
@@ -113,7 +111,8 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processe
         return
     global _work
     _work = work
-    pool = ProcessPoolExecutor(min(processes, len(items)), multiprocessing.get_context("fork"), _begin)
+    forking = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(min(processes, len(items)), forking, _begin, (os.getpid(),))
     try:
         ahead: deque[Future[Result]] = deque()
         for item in items:
@@ -130,9 +129,9 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processe
         _work = None
 
 
-def _begin() -> None:
+def _begin(parent: int) -> None:
     """End with the parent, which handles signals."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    exit_with_parent(parent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -63,8 +63,36 @@ class Silence:
         """Do nothing."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """What a process knows of itself and of the others of its gang."""
+
+    role: str = "chief"
+    """Role of this process."""
+
+    rank: int = 0
+    """Rank of this process; the chief has rank 0."""
+
+    peers: tuple[str, ...] = ("chief",)
+    """Roles of all processes of the gang, by rank."""
+
+    addresses: tuple[str, ...] = ("127.0.0.1:0",)
+    """`host:port` on which each process of the gang may listen, by rank."""
+
+    hosts: tuple[str, ...] = ("localhost",)
+    """The name of each one's host, by rank."""
+
+    key: str = field(default="", repr=False)
+    """Random, the same for all processes of the call: by it they know one another."""
+
+    @property
+    def membership(self) -> dict[str, Any]:
+        """These values by name, for another record that has them."""
+        return {each.name: getattr(self, each.name) for each in fields(Membership)}
+
+
 @dataclass(frozen=True)
-class Workbench:
+class Workbench(Membership):
     """The context of a stage's work, a function `work(bench, *arguments) -> Outcome`."""
 
     staging: Staging
@@ -93,24 +121,6 @@ class Workbench:
 
     layout: dict[str, Any] = field(default_factory=dict)
     """Layout of the computation: `threads`, `strategy`, `devices`, `micro_batches`, `processor`."""
-
-    role: str = "chief"
-    """Role of this process in its gang."""
-
-    rank: int = 0
-    """Rank of this process; the chief has rank 0."""
-
-    peers: tuple[str, ...] = ("chief",)
-    """Roles of all processes of the gang, by rank."""
-
-    addresses: tuple[str, ...] = ("127.0.0.1:0",)
-    """`host:port` on which each process of the gang may listen, by rank."""
-
-    hosts: tuple[str, ...] = ("localhost",)
-    """The name of each one's host, by rank."""
-
-    key: str = ""
-    """Random, the same for all processes of the call: by it they know one another."""
 
     def share(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield `work(item)` of each item in order, computed by as many forked processes as there are threads."""
@@ -153,7 +163,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Membership):
     """Work, and what its process is told of itself and of the others."""
 
     work: Work[Any]
@@ -161,16 +171,6 @@ class Request:
     journal: Path | None
     threads: int
     layout: dict[str, Any]
-    role: str = "chief"
-    rank: int = 0
-    peers: tuple[str, ...] = ("chief",)
-    """The roles of all processes of the gang, by rank."""
-    addresses: tuple[str, ...] = ("127.0.0.1:0",)
-    """`host:port` on which each process of the gang may listen, by rank."""
-    hosts: tuple[str, ...] = ("localhost",)
-    """The name of each one's host, by rank."""
-    key: str = field(default="", repr=False)
-    """Random, the same for all processes of the call: by it they know one another."""
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     """The variables behind references among the arguments, which a compute process has not otherwise."""
 
@@ -190,7 +190,7 @@ class Sender(Protocol):
 
 
 class ComputeProcess(Protocol):
-    """A process of a gang: of this host (`local.Process`) or of another (`rendezvous.RemoteProcess`)."""
+    """A process of a gang: of this host (`local_process.Process`) or of another (`rendezvous.RemoteProcess`)."""
 
     rank: int
     host: str

@@ -17,8 +17,8 @@ from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.processes.config import CHIEF, Role
 from tasks.processes.fork_server import fork_server
 from tasks.processes.gang import ProcessLauncher
+from tasks.processes.local_process import remove_left
 from tasks.processes.rendezvous import Rendezvous
-from tasks.processes.temporary import remove_left
 from tasks.processes.threads import processor, threads_of
 from tasks.processes.workbench import Limits, Result, Work
 from tasks.runner.hosts import rendezvous_of

@@ -19,11 +19,9 @@ from tasks.processes.rendezvous import Rendezvous
 from tasks.processes.threads import threads_of
 from tasks.runner.identities import installed
 from tasks.runs.home import Home
-from tasks.store import store
 from tasks.store.store import Store
 from tasks.training import MODEL_VERSION, libraries_of
-from tasks.training import work as training
-from tasks.training.fit import fit
+from tasks.training.fit import fit, test_strategy
 from tasks.training.starting import loss_files
 
 
@@ -50,7 +48,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 
 def table() -> Table:
     """Return the work that several hosts do together, and the sections of its arguments."""
-    return Table((fit, training.test_strategy, changed.train), subclasses(Section))
+    return Table((fit, test_strategy, changed.train), subclasses(Section))
 
 
 def expectations(config: Config) -> dict[str, Any]:
@@ -82,7 +80,7 @@ def find(reference: dict[str, Any], home: Home, place: Place) -> Artifact:
     except Damaged as damage:
         saw = f"the copy here is damaged ({damage.field}: {damage.saw}), and there is none at {path}"
     if (path / "manifest.json").exists():
-        fault = store.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
+        fault = Store(home.store).fault(kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
         if fault is None:
             return kind(digest, path, name)
         saw = f"{path / fault[0]} {fault[1]}"

@@ -20,8 +20,8 @@ from tasks.runner.stages import model_of_store, parent_of, run_stage
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION
-from tasks.training import work as training
 from tasks.training.config import TrainConfig
+from tasks.training.fit import test_strategy
 from tasks.training.initial import ModelInit
 from tasks.training.ledger import LEDGER
 from tasks.view import terminal
@@ -31,7 +31,7 @@ def base_model(
     config: TrainConfig, sections: dict[str, Any], examples: Snapshot, evaluate: EvaluateConfig | None = None
 ) -> Model | None:
     """Return the model of `train.continue_from`; raise `Refused` if the result would not equal one longer training."""
-    from tasks.training.continuing import check_base
+    from tasks.training.starting import check_base
 
     base = continued_model(config)
     if base is not None:
@@ -80,7 +80,7 @@ def check_strategy(config: TrainConfig) -> None:
     known, key = read_verdicts(verdicts), digest_of(inputs)[:16]
     if key not in known:
         terminal.say(f"  … train     testing the arithmetic of {config.strategy.kind}, {config.precision}")
-        testing = work(training.test_strategy, strategy, config.precision)
+        testing = work(test_strategy, strategy, config.precision)
         result = attempt.work("train", testing, None, roles=strategy.roles)
         known = {**read_verdicts(verdicts), key: {**inputs, "result": result}}
         write(verdicts, pretty(known))

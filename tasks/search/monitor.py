@@ -75,12 +75,11 @@ def score(
 ) -> dict[str, float]:
     """Return the scores of a trained model on the validation split by name, as an evaluation of its training does."""
     from tasks.models import keras_file
-    from tasks.training.engines import create
-    from tasks.training.fit import validation
+    from tasks.training.fit import make_scorer, validation
     from tasks.training.primary import Judged, evaluated
 
     snapshot = open_snapshot(examples.path)
-    scorer = create.scorer(config, model, snapshot, seed)
+    scorer = make_scorer(config, model, snapshot, seed)
     variables = keras_file.load(trained.path).variables
     scorer.load({f"model/{number:05d}": variable.numpy() for number, variable in enumerate(variables)})
     primary = Judged(records, evaluate).primary(examples, model.task, config)

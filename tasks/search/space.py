@@ -59,6 +59,7 @@ class Range(Space):
         low: float
         high: float
         log: bool
+        step: float | None
 
     @property
     def examples(self) -> list[Any]:
@@ -72,21 +73,24 @@ class Range(Space):
             value, low, high = math.log(value), math.log(low), math.log(high)
         return (value - low) / (high - low)
 
-    def check_ends(self, low: float, high: float, log: bool, step: float | None) -> None:
-        """Raise `Conflict` for a range that has no values, or whose settings exclude each other."""
+    @model_validator(mode="after")
+    def has_values(self) -> Range:
+        low, high, step = self.low, self.high, self.step
         if not low < high:
             raise Conflict("high", high, f"must be above low = {low:g}", "exchange or change them")
-        if log and low <= 0:
+        if self.log and low <= 0:
             raise Conflict("low", low, "must be above 0 where log is true", "raise it, or leave out log")
-        if step is None:
-            return
-        first, last, distance = map(exact, (low, high, step))
-        if distance > last - first:
-            raise Conflict("step", step, f"is larger than the range, {high - low:g}", "lower it")
-        if beyond := (last - first) % distance:
-            below, above = (type(high)(each) for each in (last - beyond, last - beyond + distance))
-            rule = f"is not reached from low = {low} by steps of {step}"
-            raise Conflict("high", high, rule, f"use {below} or {above}")
+        if step is not None:
+            first, last, distance = map(exact, (low, high, step))
+            if distance > last - first:
+                raise Conflict("step", step, f"is larger than the range, {high - low:g}", "lower it")
+            if beyond := (last - first) % distance:
+                below, above = (type(high)(each) for each in (last - beyond, last - beyond + distance))
+                rule = f"is not reached from low = {low} by steps of {step}"
+                raise Conflict("high", high, rule, f"use {below} or {above}")
+        if self.log and step != type(self).model_fields["step"].default:
+            raise Conflict("step", step, "is for a linear scale", "leave it out, or leave out log")
+        return self
 
 
 class FloatRange(Range):
@@ -106,13 +110,6 @@ class FloatRange(Range):
 
     step: Annotated[float, Field(gt=0)] | None = None
     """Distance of the values from `low` on; default: any number of the range."""
-
-    @model_validator(mode="after")
-    def has_values(self) -> FloatRange:
-        self.check_ends(self.low, self.high, self.log, self.step)
-        if self.log and self.step is not None:
-            raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
-        return self
 
     @property
     def points(self) -> list[Any] | None:
@@ -145,13 +142,6 @@ class IntRange(Range):
 
     step: Annotated[int, Field(ge=1)] = 1
     """Distance of the values from `low` on."""
-
-    @model_validator(mode="after")
-    def has_values(self) -> IntRange:
-        self.check_ends(self.low, self.high, self.log, self.step)
-        if self.log and self.step != 1:
-            raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
-        return self
 
     @property
     def points(self) -> list[Any] | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.config.inputs import SERVED_AS
 from tasks.config.kinds import any_of, import_kinds
+from tasks.config.task import SERVED_AS
 from tasks.errors import Refused
 from tasks.reader import FORMAT
 from tasks.snapshots import transforms

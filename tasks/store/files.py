@@ -23,8 +23,6 @@ from uuid import uuid4
 
 import google_crc32c
 
-from tasks.store import files
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -60,6 +58,7 @@ class Checksums:
     sha256: str
 
     def as_json(self) -> dict[str, Any]:
+        """Return them by name."""
         return asdict(self)
 
 
@@ -180,8 +179,8 @@ def append(path: Path, row: dict[str, Any]) -> None:
 def sync_lines(path: Path) -> None:
     """Sync a file, if there is one, and the folder that has its name."""
     if path.exists():
-        files.sync(path)
-        files.sync(path.parent)
+        sync(path)
+        sync(path.parent)
 
 
 def read(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:

@@ -26,7 +26,7 @@ Kind = TypeVar("Kind", bound=Artifact)
 
 
 def digest_of(inputs: dict[str, Any]) -> str:
-    """Return the SHA-256 of the canonical JSON of an artifact's inputs."""
+    """Return the SHA-256 of the canonical JSON of an artifact's inputs, or of its manifest."""
     return hashlib.sha256(canonical(inputs)).hexdigest()
 
 
@@ -74,7 +74,7 @@ class Claim(Generic[Kind]):
 
     def fault(self, folder: Path) -> tuple[str, str] | None:
         """Return the first damaged file of a fetched copy of this artifact, and its fault; None if all are correct."""
-        return fault(self.store.root, self.kind.kind, self.digest, folder, rehash=True)
+        return self.store.fault(self.kind.kind, self.digest, folder, rehash=True)
 
     def take(self, folder: Path) -> Kind:
         """Publish a complete copy that was fetched into the staging."""
@@ -93,7 +93,7 @@ class Claim(Generic[Kind]):
             sync(target.parent)
             sync(target.parent.parent)  # the folder of the kind may be new
             shutil.rmtree(self.staging.root, ignore_errors=True)  # first: a link less changes the files' ctime
-            save_verified(self.store.root, self.kind.kind, self.digest, target, rows)
+            self.store.save_verified(self.kind.kind, self.digest, rows)
         return self.kind(self.digest, target, self.name)
 
 
@@ -114,8 +114,7 @@ class Store:
             if path.exists():
                 raise self._set_aside(kind.kind, digest, "manifest.json", "is missing")
             return None
-        found = fault(self.root, kind.kind, digest, path)
-        if found is not None:
+        if (found := self.fault(kind.kind, digest, path)) is not None:
             raise self._set_aside(kind.kind, digest, *found)
         return kind(digest, path, name)
 
@@ -169,7 +168,7 @@ class Store:
 
     def verify(self, path: Path) -> tuple[str, str] | None:
         """Hash every file of a published folder again; return the first damaged file and its fault, or None."""
-        return fault(self.root, path.parent.name, path.name, path, rehash=True)
+        return self.fault(path.parent.name, path.name, path, rehash=True)
 
     def children_of(self, digest: str) -> list[Artifact]:
         """Return the artifacts made directly from this one."""
@@ -184,6 +183,68 @@ class Store:
                 if (path / "manifest.json").exists():
                     parents[name] = kind(digest, path, name)
         return parents
+
+    def fault(self, kind: str, digest: str, path: Path, rehash: bool = False) -> tuple[str, str] | None:
+        """Return the first damaged file of an artifact in a folder, and its fault; None if all are correct.
+
+        Args:
+            rehash: without the cache of verified files.
+
+        Raises:
+            OSError: a file cannot be read now, which is no fault of the artifact.
+        """
+        try:
+            manifest = read_manifest(path)
+            rows = {row["path"]: row for row in manifest["files"]}
+            if manifest["digest"] != digest or manifest["kind"] != kind:
+                return ("manifest.json", f"belongs to {manifest['kind']}/{manifest['digest'][:12]}")
+        except (ValueError, KeyError, TypeError, *ABSENT) as error:
+            return "manifest.json", f"cannot be read ({type(error).__name__})"
+        verified, mark = self._verified(kind, digest), digest_of(manifest)
+        if digest_of(manifest["inputs"]) != digest or verified.get("manifest.json", mark) != mark:
+            return "manifest.json", "has been changed"
+        verified = {} if rehash else verified
+        stat_keys: dict[str, StatKey] = {}
+        for name, row in rows.items():
+            try:
+                stat_keys[name] = retried(path / name, stat_of)
+            except ABSENT:
+                return name, "is missing"
+            if stat_keys[name][0] != row["bytes"]:
+                return name, f"has {stat_keys[name][0]} bytes instead of {row['bytes']}"
+        unverified = [name for name in rows if verified.get(name) != stat_keys[name]]
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            hashed = pool.map(lambda name: retried(path / name, checksums), unverified)
+            for name, actual in zip(unverified, hashed, strict=True):
+                if actual.sha256 != rows[name]["sha256"]:
+                    return (name, f"has sha256 {actual.sha256[:12]}… instead of {rows[name]['sha256'][:12]}…")
+        if unverified:
+            self._save_verified(kind, digest, {**stat_keys, "manifest.json": mark})
+        return None
+
+    def save_verified(self, kind: str, digest: str, rows: list[dict[str, Any]]) -> None:
+        """Cache that the files of an artifact, which has just been published, are verified."""
+        path = self.path(kind, digest)
+        stat_keys = {row["path"]: stat_of(path / row["path"]) for row in rows}
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        self._save_verified(kind, digest, {**stat_keys, "manifest.json": digest_of(manifest)})
+
+    def _save_verified(self, kind: str, digest: str, verified: dict[str, Any]) -> None:
+        """Write the cache: what tells each file from a changed one. Where that fails, they are hashed again next time.
+
+        A manifest, which has no row of its own, is known by its hash.
+        """
+        with suppress(OSError):
+            write(self._cache_file(kind, digest), pretty(verified))
+
+    def _verified(self, kind: str, digest: str) -> dict[str, Any]:
+        try:
+            return json.loads(self._cache_file(kind, digest).read_bytes())
+        except (OSError, ValueError):
+            return {}
+
+    def _cache_file(self, kind: str, digest: str) -> Path:
+        return self.root / ".verified" / kind / f"{digest}.json"
 
     def _set_aside(self, kind: str, digest: str, file: str, what: str) -> Damaged:
         """Move a damaged artifact to `.damaged`, where it stays for inspection, and return the error."""
@@ -212,72 +273,3 @@ def handle(path: Path) -> Artifact:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read the manifest of a folder."""
     return json.loads(retried(path / "manifest.json", Path.read_bytes))
-
-
-def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) -> tuple[str, str] | None:
-    """Return the first damaged file and its fault, or None. `rehash`: without the cache of verified files.
-
-    Raises `OSError` where a file cannot be read now, which is no fault of the artifact.
-    """
-    try:
-        manifest = json.loads(retried(path / "manifest.json", Path.read_bytes))
-        rows = {row["path"]: row for row in manifest["files"]}
-        if manifest["digest"] != digest or manifest["kind"] != kind:
-            return ("manifest.json", f"belongs to {manifest['kind']}/{manifest['digest'][:12]}")
-    except (ValueError, KeyError, TypeError, *ABSENT) as error:
-        return "manifest.json", f"cannot be read ({type(error).__name__})"
-    verified = _load(root, kind, digest)
-    digest_of_manifest = _manifest_mark(manifest)
-    if (
-        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest
-        or verified.get("manifest.json", digest_of_manifest) != digest_of_manifest
-    ):
-        return "manifest.json", "has been changed"
-    verified = {} if rehash else verified
-    stat_keys: dict[str, StatKey] = {}
-    for name, row in rows.items():
-        try:
-            stat_keys[name] = retried(path / name, stat_of)
-        except ABSENT:
-            return name, "is missing"
-        if stat_keys[name][0] != row["bytes"]:
-            return name, f"has {stat_keys[name][0]} bytes instead of {row['bytes']}"
-    unverified = [name for name in rows if verified.get(name) != stat_keys[name]]
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for name, actual in zip(
-            unverified, pool.map(lambda name: retried(path / name, checksums), unverified), strict=True
-        ):
-            if actual.sha256 != rows[name]["sha256"]:
-                return (name, f"has sha256 {actual.sha256[:12]}… instead of {rows[name]['sha256'][:12]}…")
-    if unverified:
-        _save(root, kind, digest, {**stat_keys, "manifest.json": digest_of_manifest})
-    return None
-
-
-def save_verified(root: Path, kind: str, digest: str, path: Path, rows: list[dict[str, Any]]) -> None:
-    """Cache that the files of an artifact, which has just been published, are verified."""
-    stat_keys = {row["path"]: stat_of(path / row["path"]) for row in rows}
-    mark = _manifest_mark(json.loads((path / "manifest.json").read_bytes()))
-    _save(root, kind, digest, {**stat_keys, "manifest.json": mark})
-
-
-def _save(root: Path, kind: str, digest: str, verified: dict[str, Any]) -> None:
-    """Write the cache; where that fails, the files are hashed again next time."""
-    with suppress(OSError):
-        write(_cache_file(root, kind, digest), pretty(verified))
-
-
-def _manifest_mark(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest, which has no row of its own."""
-    return hashlib.sha256(canonical(manifest)).hexdigest()
-
-
-def _load(root: Path, kind: str, digest: str) -> dict[str, Any]:
-    try:
-        return json.loads(_cache_file(root, kind, digest).read_bytes())
-    except (OSError, ValueError):
-        return {}
-
-
-def _cache_file(root: Path, kind: str, digest: str) -> Path:
-    return root / ".verified" / kind / f"{digest}.json"

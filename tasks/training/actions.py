@@ -6,20 +6,17 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tasks.errors import Failed
 from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.engines import Arrays, Batches, Engine
+from tasks.training.loop import Plan
 from tasks.training.meter import Meter
-from tasks.training.plan import Plan
 from tasks.training.primary import BestWeights, Primary, evaluated
 from tasks.training.speed import Goodput, Speed
-
-if TYPE_CHECKING:
-    from tasks.processes.workbench import Journal
 
 log = logging.getLogger(__name__)
 """Its lines are also in the run's log."""
@@ -27,6 +24,12 @@ log = logging.getLogger(__name__)
 
 MOST_SKIPPED = 50
 """Updates that are skipped in a row at most; a loss scale of 2^15 is 2^-35 by then."""
+
+
+class Curves(Protocol):
+    """Takes the points of the curves: a journal, or one that the board gets a copy of."""
+
+    def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
 @dataclass
@@ -58,7 +61,7 @@ class LogCurves:
     """Appends a point of the training curves to the journal: means since the previous one."""
 
     every: int
-    journal: Journal
+    journal: Curves
     speed: Speed
     goodput: Goodput
 
@@ -92,7 +95,7 @@ class Evaluate:
 
     every: int
     batches: Batches
-    journal: Journal
+    journal: Curves
     best: BestWeights
     primary: Primary | None = None
     """The primary metric, where it is one of the outputs."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tasks.training.actions import Curves
 from tasks.training.engines import Engine
 from tasks.training.loop import Action
 from tasks.training.meter import Meter
@@ -38,8 +39,8 @@ class Board:
         if config.histograms:
             self.actions.append(Histograms(evaluate_every, self))
 
-    def curves(self, journal: Journal) -> Journal:
-        """Return a journal whose points are written here too."""
+    def curves(self, journal: Journal) -> Curves:
+        """Return what takes points for the journal, and writes them here too."""
         return Copied(journal, self)
 
     def scalars(self, step: int, metrics: dict[str, float]) -> None:
@@ -68,28 +69,10 @@ class Copied:
     journal: Journal
     board: Board
 
-    @property
-    def reached(self) -> int:
-        """The last step that earlier attempts have logged."""
-        return self.journal.reached
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the journal."""
-        return self.journal.folder
-
-    def of(self, training: str) -> Journal:
-        """Return the journal of one of several trainings."""
-        return self.journal.of(training)
-
     def append(self, step: int, metrics: dict[str, float]) -> None:
         """Append metrics at a step."""
         self.journal.append(step, metrics)
         self.board.scalars(step, metrics)
-
-    def sync(self) -> None:
-        """Bring the journal to the disk."""
-        self.journal.sync()
 
 
 @dataclass

@@ -29,9 +29,9 @@ from tasks.records.reading import RecordsReader
 from tasks.snapshots.config import SnapshotConfig
 from tasks.sources.kinds import SourceConfig
 from tasks.training.config import Precision, TrainConfig
-from tasks.training.engines import create
+from tasks.training.fit import make_engine
 from tasks.training.group import Cluster
-from tasks.training.plan import make_plan
+from tasks.training.loop import make_plan
 from tasks.training.strategies import OneDevice
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def train(bench: Workbench, precision: Precision) -> Trained:
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.self_test import specs
     from tasks.training.engines.tensorflow.step import Step
-    from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+    from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
     from tasks.training.optimizers import Adam
 
     hardware.prepare()
@@ -269,7 +269,7 @@ def _transfer(batches: BatchReader) -> Ceiling:
 def _step(reader: SnapshotReader, model: ModelConfig, train: TrainConfig, seed: int, batch_size: int) -> Ceiling:
     """Measure steps of the real engine; its waits for input are not counted."""
     plan = make_plan(train, reader.counts["train"], ())
-    engine = create.build(train, model, reader, plan, seed, Cluster(0, ("127.0.0.1:0",)))
+    engine = make_engine(train, model, reader, plan, seed, Cluster(0, ("127.0.0.1:0",)))
     try:
         engine.seek(0)
         step, examples, seconds, calls = 0, 0, 0.0, 0

@@ -11,9 +11,9 @@ import io
 import json
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -134,21 +134,26 @@ class StagedCheckpoints:
         pieces = {name: sidecar["note"] for name, sidecar in self.staging.pieces(CHECKPOINT).items()}
         anchors = {note["step"]: name for name, note in pieces.items() if note["anchor"]}
         while (step := meter.spikes.target(list(anchors), spike)) is not None:
-            name = anchors.pop(step)
-            if self.staging.adopt(name) is not None:
-                return (self.staging.root / name).read_bytes()
-            log.warning("%s is damaged: going back to the checkpoint before it", name)
+            if (content := self._whole(anchors.pop(step))) is not None:
+                return content
         return None
 
     def _newest(self) -> tuple[bytes | None, bool]:
         """Return the newest undamaged checkpoint, or the base; and whether it is one of this training."""
         assert self.staging is not None
         for name in reversed(list(self.staging.pieces(CHECKPOINT))):
-            if self.staging.adopt(name) is not None:
-                return (self.staging.root / name).read_bytes(), True
-            log.warning("%s is damaged: going back to the checkpoint before it", name)
+            if (content := self._whole(name)) is not None:
+                return content, True
             self.staging.drop(name)
         return (None if self.base is None else self.base.read_bytes()), False
+
+    def _whole(self, name: str) -> bytes | None:
+        """Return the bytes of a checkpoint; None, with a warning, where it is damaged."""
+        assert self.staging is not None
+        if self.staging.adopt(name) is not None:
+            return (self.staging.root / name).read_bytes()
+        log.warning("%s is damaged: going back to the checkpoint before it", name)
+        return None
 
     def _note_layout(self, step: int, layouts: list[dict[str, Any]]) -> None:
         """Record and log a change of layout: the result is then equal within rounding, not bit-identical."""
@@ -239,31 +244,21 @@ def kept(notes: dict[str, dict[str, Any]], config: CheckpointConfig) -> set[str]
 
 
 class Writing:
-    """A thread that writes one file at a time, and keeps its error for the one who waits."""
+    """A thread that writes one file at a time; an error is raised where the file is waited for."""
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._threads = ThreadPoolExecutor(1, "checkpoint")
+        self._last: Future[None] | None = None
 
     def start(self, write: Callable[[], None]) -> None:
         """Start writing."""
-
-        def run() -> None:
-            try:
-                write()
-            except BaseException as error:
-                self._error = error
-
-        self._thread = threading.Thread(target=run, name="checkpoint")
-        self._thread.start()
+        self._last = self._threads.submit(write)
 
     def wait(self) -> None:
         """Wait until what was started is written; raise its error, once."""
-        if self._thread is not None:
-            self._thread.join()
-        self._thread, error, self._error = None, self._error, None
-        if error is not None:
-            raise error
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
 
 def head(step: int, metadata: dict[str, Any]) -> Arrays:

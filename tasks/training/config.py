@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 from tasks.config.task import TASKS, LossName, check_options
 from tasks.feed.augmentations import AugmentConfig
+from tasks.feed.orders import steps_of
 from tasks.processes.config import SIDECAR, ClusterConfig, Role
 from tasks.training.initial import InitConfig, Text
 from tasks.training.optimizers import Adam, OptimizerConfig, Pattern
@@ -212,22 +213,14 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def replicas_are_whole(self) -> TrainConfig:
+    def a_strategy_has_its_limits(self) -> TrainConfig:
         for name in ("fit_memory", "remat"):
             if getattr(self, name) and not self.strategy.alone:
                 rule = f"is not there for {self.strategy.kind}, where no process has a whole replica"
                 raise Conflict(name, True, rule, "leave it out, or use another strategy")
-        return self
-
-    @model_validator(mode="after")
-    def jit_has_one_device(self) -> TrainConfig:
         if self.jit and not self.strategy.compiled:
             rule = f"XLA compiles for one device, and the variables of {self.strategy.kind} are on several"
             raise Conflict("jit", True, rule, "set it to false, or choose another train.strategy")
-        return self
-
-    @model_validator(mode="after")
-    def lengths_differ(self) -> TrainConfig:
         if self.order == "lengths" and not self.strategy.any_length:
             rule = f"makes batches of several lengths, and {self.strategy.kind} compiles for one"
             raise Conflict("order", self.order, rule, "use shuffled or blocks")
@@ -249,15 +242,11 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def asynchronous_steps(self) -> TrainConfig:
-        if not self.strategy.exact and self.continue_from is not None:
-            rule = "promises the bytes of one longer training, which an asynchronous one has not"
-            raise Conflict("continue_from", self.continue_from, rule, "leave it out, or use another strategy")
-        return self
-
-    @model_validator(mode="after")
-    def pieces_of_variables(self) -> TrainConfig:
         if self.strategy.exact:
             return self
+        if self.continue_from is not None:
+            rule = "promises the bytes of one longer training, which an asynchronous one has not"
+            raise Conflict("continue_from", self.continue_from, rule, "leave it out, or use another strategy")
         if self.optimizer.whole:
             rule = f"needs whole matrices, and {self.strategy.kind} has pieces of them on several servers"
             raise Conflict("optimizer.kind", self.optimizer.kind, rule, "use another one, such as adamw")
@@ -295,6 +284,10 @@ class TrainConfig(Section):
             self.fit_schedule(self.steps)
             self.fit_trace(self.steps)
         return self
+
+    def planned(self, examples: int) -> int:
+        """Return the global steps of a training on so many examples."""
+        return self.steps if self.steps is not None else steps_of(self.epochs or 0, examples, self.batch_size)
 
     def fit_trace(self, steps: int) -> None:
         """Raise `Conflict` for a trace that is not the default, and that a training of so many steps does not reach."""

@@ -14,7 +14,7 @@ from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.training.engines import Arrays
-from tasks.training.plan import Plan
+from tasks.training.loop import Plan
 
 
 class Feed:

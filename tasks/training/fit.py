@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,14 @@ from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, LogCurves, Progress, Save
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.config import TrainConfig
-from tasks.training.engines import Arrays, Engine, create
+from tasks.training.config import Precision, TrainConfig
+from tasks.training.engines import Arrays, Engine, ScorerOfWeights
 from tasks.training.feeding import names_of
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
-from tasks.training.loop import Action, train
+from tasks.training.loop import Action, Plan, make_plan, train
 from tasks.training.memory import explained, micro_batches
 from tasks.training.meter import Meter, Spikes
-from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights, Judged, Primary, evaluated
 from tasks.training.probing import check_repeatable
 from tasks.training.samples import FILE as SAMPLES
@@ -35,6 +34,7 @@ from tasks.training.samples import Samples
 from tasks.training.sidecar import Sidecar
 from tasks.training.speed import Goodput, Ranks, Speed
 from tasks.training.starting import begin, usage_before
+from tasks.training.strategies import StrategyConfig
 
 if TYPE_CHECKING:
     import keras
@@ -87,12 +87,12 @@ def fit(
     if role is SIDECAR:
         evaluate_beside(bench, snapshot, model_config, config, seed, primary)
     if role.serves:
-        create.serve(config, cluster, bench.stopping)  # until it is killed
+        serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
     progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
-    engine = create.build(config, model_config, snapshot, plan, seed, cluster)
+    engine = make_engine(config, model_config, snapshot, plan, seed, cluster)
     if (model_config.own or config.own_loss is not None) and cluster.rank == 0:
         check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
@@ -162,11 +162,7 @@ def make_sidecar(bench: Workbench, config: TrainConfig, evaluate: Evaluate, mete
     """Return what has the weights evaluated by another process, whose scores `evaluate` takes; None without one."""
     if SIDECAR not in config.roles:
         return None
-
-    def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
-        evaluate.take(step, scores, weights, meter)
-
-    return Sidecar(bench.addresses[-1], bench.key, config.evaluate_every, take)
+    return Sidecar(bench.addresses[-1], bench.key, config.evaluate_every, partial(evaluate.take, meter=meter))
 
 
 def make_checkpoints(
@@ -196,7 +192,6 @@ def make_checkpoints(
 
 def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> keras.Model:
     """Return the model in float32, outside of any strategy, with a result of an engine's `weights`."""
-
     finished = model_config.build(snapshot.features, seed)
     for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
         if not variable.path.endswith("seed_generator_state"):
@@ -222,10 +217,44 @@ def evaluate_beside(
     primary: Primary | None,
 ) -> None:
     """Evaluate the weights that the chief sends, until this process is killed."""
-    scorer, batches = create.scorer(config, model_config, snapshot, seed), validation(snapshot)
+    scorer, batches = make_scorer(config, model_config, snapshot, seed), validation(snapshot)
 
     def score(weights: Arrays) -> dict[str, float]:
         scorer.load(weights)
         return evaluated(scorer, batches, primary)
 
     beside.serve(bench.addresses[bench.rank], bench.key, score, bench.stopping)
+
+
+def make_engine(
+    config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
+) -> Engine:
+    """Create the engine of a config, with a model initialised by the seed."""
+    if config.strategy.asynchronous:
+        from tasks.training.engines import parameter_server
+
+        return parameter_server.build(config, model, snapshot, plan, seed, cluster)
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.build(config, model, snapshot, plan, seed, cluster)
+
+
+def make_scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> ScorerOfWeights:
+    """Create what scores weights of a training in another process, as the engine's `score` does."""
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.scorer(config, model, snapshot, seed)
+
+
+def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
+    """Work for the chief until this process is killed, as a process whose role serves; raises `Stopped`."""
+    from tasks.training.engines import parameter_server
+
+    parameter_server.serve(config, cluster, stopping)
+
+
+def test_strategy(bench: Workbench, strategy: StrategyConfig, precision: Precision) -> dict[str, float]:
+    """Test the arithmetic of a strategy (`engines.tensorflow.self_test.run`), in a compute process."""
+    from tasks.training.engines.tensorflow import self_test
+
+    return self_test.run(bench, strategy, precision)

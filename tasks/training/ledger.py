@@ -95,9 +95,9 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
         "rows" if TOKENS in snapshot_manifest["features"] else "examples",
     )
     train = config["train"]
-    order = ORDERS[train.get("order", "shuffled")](
-        Ordered(train["batch_size"], row_bytes(snapshot_manifest["features"]), lambda: _lengths(snapshot))
-    )
+    bytes_of_row = row_bytes(snapshot_manifest["features"])
+    given = Ordered(train["batch_size"], bytes_of_row, lambda: SnapshotReader(snapshot).lengths(TRAIN))
+    order = ORDERS[train.get("order", "shuffled")](given)
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
     times_seen, times_skipped = np.zeros(count, np.int64), np.zeros(count, np.int64)
     wrong = []
@@ -163,10 +163,6 @@ def spans(line: dict[str, Any]) -> Iterator[tuple[int, int, bool]]:
         yield *skipped, True
         start = skipped[1]
     yield start, line["to"], False
-
-
-def _lengths(snapshot: Path) -> Any:
-    return SnapshotReader(snapshot).lengths(TRAIN)
 
 
 def _weighted_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Records, Snapshot
 from tasks.evaluation.config import EvaluateConfig
 from tasks.training.config import TrainConfig
-from tasks.training.engines import Arrays, Batches, Keep
+from tasks.training.engines import Arrays, Batches, Scorer
 
 if TYPE_CHECKING:
     from tasks.evaluation.judging import Judge
@@ -45,18 +45,6 @@ class Judged(NamedTuple):
         loss = None if train.own_loss is not None else train.loss
         judge = make_judge(task, split, self.config, loss)
         return Primary(self.config.primary_of(task)[0], judge, self.config)
-
-
-class Scorer(Protocol):
-    """An engine, or what scores its weights in another process."""
-
-    def score(self, batches: Batches) -> dict[str, float]:
-        """Return means over batches by name."""
-        ...
-
-    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
-        """Return the same means, and what is kept of the outputs."""
-        ...
 
 
 @dataclass(frozen=True)

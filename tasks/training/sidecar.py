@@ -7,7 +7,6 @@ scores of all evaluations up to its step are in it, so that a training that is r
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import logging
 import os
@@ -21,9 +20,8 @@ from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 
-import numpy as np
-
 from tasks.errors import Lost
+from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
 
@@ -83,7 +81,7 @@ class Sidecar:
             with connected(self.address, self.key) as connection:
                 while True:
                     step, weights = self._waiting.get()
-                    connection.send_bytes(packed(weights))
+                    connection.send_bytes(pack(step, {}, weights))  # without pickle: who connects may be a stranger
                     scores = json.loads(connection.recv_bytes())
                     self.on_scores(step, scores, lambda weights=weights: weights)  # type: ignore[misc]
                     self._unscored.remove(step)
@@ -104,7 +102,8 @@ def serve(address: str, key: str, score: Callable[[Arrays], dict[str, float]], s
             while True:
                 while not connection.poll(0.5):
                     stopping()  # it is asked, so that a signal does not interrupt this process
-                scores = score(unpacked(connection.recv_bytes()))
+                _, _, weights = unpack(connection.recv_bytes())
+                scores = score(weights)
                 connection.send_bytes(json.dumps(scores).encode())
         except (EOFError, ConnectionError) as error:
             saw, rule = "the chief has closed the connection", "the process that trains must answer"
@@ -152,16 +151,3 @@ def connected(address: str, key: str) -> Connection:
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)
-
-
-def packed(weights: Arrays) -> bytes:
-    """Return arrays as bytes; without pickle, as a process of another user could connect."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **weights)
-    return buffer.getvalue()
-
-
-def unpacked(content: bytes) -> Arrays:
-    """Return the arrays of `packed`."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

@@ -46,8 +46,8 @@ class Strategy(Kind):
 
     @property
     def processes(self) -> int:
-        """Compute processes of a training."""
-        return 1
+        """Compute processes of a training: the field `workers` of the strategies that have it."""
+        return getattr(self, "workers", 1)
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -102,7 +102,7 @@ class OneDevice(Strategy):
 
     def create(self, cluster: Cluster) -> Placement:
         """Take TensorFlow's default device."""
-        from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+        from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
 
         return OneDeviceStrategy()
 
@@ -137,11 +137,6 @@ class MultiWorker(Strategy):
     communication: Literal["auto", "ring", "nccl"] = "auto"
     """How gradients are summed: `nccl` between NVIDIA GPUs, `ring` also between CPUs."""
 
-    @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return self.workers
-
     def create(self, cluster: Cluster) -> Placement:
         """Connect to the other processes.
 
@@ -150,8 +145,7 @@ class MultiWorker(Strategy):
         """
         import tensorflow as tf
 
-        from tasks.training.engines.tensorflow.strategies.multi_worker import Processes, lost_processes
-        from tasks.training.engines.tensorflow.strategies.replicated import Replicated
+        from tasks.training.engines.tensorflow.strategies.replicated import Processes, Replicated, lost_processes
 
         accelerators = len(tf.config.list_physical_devices("GPU"))
         if self.devices > max(accelerators, 1):
@@ -183,11 +177,6 @@ class Horovod(Strategy):
     """Processes, each with one accelerator; without accelerators they share the CPU threads of a host."""
 
     @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return self.workers
-
-    @property
     def packages(self) -> tuple[str, ...]:
         """Horovod."""
         return ("horovod",)
@@ -214,7 +203,7 @@ class Horovod(Strategy):
 
         from tasks.training.engines.tensorflow.strategies.horovod import HorovodStrategy, Processes, lost, reduce
         from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import await_server, serve, slots
-        from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
+        from tasks.training.engines.tensorflow.strategies.replicated import lost_processes
 
         slot = slots(cluster.addresses)[cluster.rank]
         if accelerators := tf.config.list_physical_devices("GPU"):

@@ -35,9 +35,9 @@ SLEEP = 0.02
 def computing(bench: Workbench, folder: Path, strategy: Any, accumulate: int, micro_batches: int) -> float:
     """Return seconds of a step of a multi-layer perceptron."""
     from tasks.feed import open_snapshot
-    from tasks.training.engines import create
+    from tasks.training.fit import make_engine
     from tasks.training.group import Cluster
-    from tasks.training.plan import make_plan
+    from tasks.training.loop import make_plan
 
     config = TrainConfig(
         steps=10**6,
@@ -50,7 +50,7 @@ def computing(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mi
     )
     snapshot = open_snapshot(folder)
     plan = make_plan(config, snapshot.counts["train"], [1])
-    engine = create.build(config, MlpModel(units=(UNITS,) * LAYERS), snapshot, plan, 1, Cluster())
+    engine = make_engine(config, MlpModel(units=(UNITS,) * LAYERS), snapshot, plan, 1, Cluster())
     engine.seek(0)
     return median_seconds(lambda: engine.step(plan.rates(0, 1)))
 

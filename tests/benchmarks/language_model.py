@@ -41,9 +41,9 @@ def steps(home: Path) -> None:
     from tasks.config.compose import load
     from tasks.feed import open_snapshot
     from tasks.processes import threads
-    from tasks.training.engines import create
+    from tasks.training.fit import make_engine
     from tasks.training.group import Cluster
-    from tasks.training.plan import make_plan
+    from tasks.training.loop import make_plan
 
     threads.pin(threads.available_threads())
     config = load(STDLIB_LM, [])
@@ -53,7 +53,7 @@ def steps(home: Path) -> None:
 
     def of(jit: bool) -> Callable[[], None]:
         train = config.train.model_copy(update={"jit": jit})
-        engine = create.build(train, config.model, snapshot, plan, config.seed, Cluster())
+        engine = make_engine(train, config.model, snapshot, plan, config.seed, Cluster())
         engine.seek(0)
 
         def way() -> None:

@@ -22,11 +22,11 @@ from tasks.training.config import TrainConfig
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine, make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import Step, trimmed
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
 from tasks.training.engines.tensorflow.weights import Weights
 from tasks.training.feeding import Feed
+from tasks.training.loop import make_plan
 from tasks.training.optimizers import Adam
-from tasks.training.plan import make_plan
 from tasks.training.schedules import Constant
 from tests.benchmarks.pairs import Way, compare
 

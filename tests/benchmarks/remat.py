@@ -18,8 +18,8 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.stages import segments
 from tasks.processes import threads
 from tasks.training.config import TrainConfig
+from tasks.training.engines.tensorflow.costs import gradients, peak_bytes
 from tasks.training.engines.tensorflow.engine import make_objective
-from tasks.training.engines.tensorflow.memory import gradients, peak
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
 from tasks.training.engines.tensorflow.step import Step
@@ -52,7 +52,7 @@ def main() -> None:
         again = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         specs = {each: tf.TensorSpec(feature["shape"], feature["dtype"]) for each, feature in features.items()}
         specs["weight"] = tf.TensorSpec((), "float32")
-        kept, less = (peak(gradients(each, specs, examples)) / 1e6 for each in (step, again))
+        kept, less = (peak_bytes(gradients(each, specs, examples)) / 1e6 for each in (step, again))
         count = len(again.segments)
         print(f"{name:<22} {kept:6.0f} MB, {less:6.0f} MB with train.remat ({count} segments): {less / kept:.2f}x")
 

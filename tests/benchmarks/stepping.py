@@ -27,13 +27,12 @@ from tasks.models.architectures.transformer import TransformerModel
 from tasks.processes import threads
 from tasks.training.actions import Guard, LogCurves, Progress
 from tasks.training.config import TrainConfig
-from tasks.training.engines import create
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
+from tasks.training.fit import make_engine
 from tasks.training.group import Cluster
-from tasks.training.loop import train
+from tasks.training.loop import make_plan, train
 from tasks.training.meter import Meter
 from tasks.training.optimizers import Adam
-from tasks.training.plan import make_plan
 from tasks.training.schedules import Constant
 from tasks.training.speed import Goodput, Speed
 from tests.benchmarks.pairs import compare
@@ -111,7 +110,7 @@ def measure(name: str) -> TensorFlowEngine:
         snapshot = open_snapshot(synthetic(Path(folder), features))
         arrays = {key: np.array(snapshot.arrays("train")[key]) for key in features}
         plan = make_plan(config, len(next(iter(arrays.values()))), [CALL])
-        engine = create.build(config, model_config, snapshot, plan, 1, Cluster())
+        engine = make_engine(config, model_config, snapshot, plan, 1, Cluster())
         speed = Speed(batch)  # counts FLOPs and measures the peak once in a training: here in the first that is long
 
         def ours() -> None:

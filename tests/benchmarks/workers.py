@@ -38,10 +38,10 @@ def config_of(strategy: Any) -> TrainConfig:
 def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, reduced: bool) -> float:
     """Return seconds of a step; without `reduced` the gradients of the workers are not added up."""
     from tasks.feed import open_snapshot
-    from tasks.training.engines import create
     from tasks.training.engines.tensorflow.step import Step
+    from tasks.training.fit import make_engine
     from tasks.training.group import Cluster
-    from tasks.training.plan import make_plan
+    from tasks.training.loop import make_plan
 
     if not reduced:
         run = Step.__call__
@@ -49,7 +49,7 @@ def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, r
     snapshot = open_snapshot(folder)
     plan = make_plan(config_of(strategy), snapshot.counts["train"], [CALL])
     cluster = Cluster(bench.rank, bench.addresses)
-    engine = create.build(config_of(strategy), MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
+    engine = make_engine(config_of(strategy), MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
     engine.seek(0)
     return timed(lambda: engine.step(plan.rates(0, call)), CALLS * CALL // call) / call
 
@@ -57,13 +57,13 @@ def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, r
 def shares_of(bench: Workbench, folder: Path, units: int) -> float:
     """Return the share of a step that adds up gradients, waiting for the other worker included."""
     from tasks.feed import open_snapshot
-    from tasks.training.engines import create
+    from tasks.training.fit import make_engine
     from tasks.training.group import Cluster
-    from tasks.training.plan import make_plan
+    from tasks.training.loop import make_plan
 
     snapshot, config = open_snapshot(folder), config_of(MultiWorker())
     plan, cluster = make_plan(config, snapshot.counts["train"], [CALL]), Cluster(bench.rank, bench.addresses)
-    engine = create.build(config, MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
+    engine = make_engine(config, MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
     engine.seek(0)
     calls = [engine.step(plan.rates(0, CALL)) for _ in range(2 + CALLS)][2:]
     return sum(call.ranks[0].reducing for call in calls) / sum(call.ranks[0].call for call in calls)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from flows.plans import plan
+from flows.launching import plan
 from tasks.config.compose import load
 from tasks.store.store import Store
 from tests.support.homes import DIGITS, ROOT

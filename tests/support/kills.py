@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flows.drill import moments
+from flows.drill import home as drill_home
 from flows.drill.home import DrillHome
 from tasks.artifacts import STAGES
 from tests.support.homes import CommandHome
@@ -45,7 +45,7 @@ class Unbroken:
 
 def at_work(home: CommandHome, stage: str) -> Callable[[], bool]:
     """Whether the stage has begun and left at least one finished piece."""
-    return lambda: moments.at_work(DrillHome(home.root, ()), stage)
+    return lambda: drill_home.at_work(DrillHome(home.root, ()), stage)
 
 
 def later(due: Callable[[], bool], seconds: float) -> Callable[[], bool]:

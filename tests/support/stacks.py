@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from infra.ports import port_in_use
 from infra.services import call
-from infra.stack import Stack
+from infra.stack import Stack, port_in_use
 from tasks.processes.fork_server import SHARED
 from tests.support.homes import CommandHome, finished_home, kept_home
 from tests.support.shared import shared_fork_servers, warm_millrace

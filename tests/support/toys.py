@@ -22,9 +22,8 @@ from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.group import Alone
 from tasks.training.ledger import LEDGER, hash_of
-from tasks.training.loop import train
+from tasks.training.loop import Plan, make_plan, train
 from tasks.training.meter import Meter, StepSums
-from tasks.training.plan import Plan, make_plan
 from tasks.training.primary import BestWeights
 from tasks.training.schedules import Linear
 from tasks.training.sections import CheckpointConfig

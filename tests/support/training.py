@@ -16,11 +16,10 @@ from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.fit import fit
+from tasks.training.fit import fit, test_strategy
 from tasks.training.optimizers import AdamW
 from tasks.training.sections import CheckpointConfig
 from tasks.training.strategies import MultiWorker
-from tasks.training.work import test_strategy
 from tests.support.tiny import CONFIG
 
 PLAIN = MlpModel(units=(8, 8))

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tasks.processes.fork_server import exit_with_parent
+from tasks.environment.process import exit_with_parent
 
 COMMANDS = ("run", "worker", "init", "predict", "show", "list", "why", "diff", "gc", "verify")
 """Those that import much, and ask Prefect's server for nothing before its settings are read here (`run_command`)."""

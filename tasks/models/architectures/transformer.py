@@ -30,8 +30,7 @@ from tasks.models.decoding import (
     function_of,
 )
 from tasks.models.features import TOKENS
-from tasks.models.heads import check_heads, head_size, prunable_blocks
-from tasks.models.prunable import Prunable
+from tasks.models.prunable import Prunable, check_heads, head_size, prunable_blocks
 
 if TYPE_CHECKING:
     import keras

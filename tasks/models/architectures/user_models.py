@@ -23,7 +23,7 @@ from tasks.config.task import LABEL, TASKS, AnyTask
 from tasks.environment.user_code import files_of, packages_of, raised_at
 from tasks.errors import Failed
 from tasks.models.architecture import CODE, Architecture
-from tasks.models.features import TOKENS, Input, classes, model_inputs, targets
+from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.models.keras_archive import CONFIG, FIELD, architecture_of, bytes_of, described, load_weights
 
 if TYPE_CHECKING:
@@ -73,9 +73,10 @@ class UserModel(Architecture, place=90):
         """Return a model that reads the features by name, and whose output is a float32 tensor of the task's shape."""
         import keras
 
-        inputs = {
-            each.name: keras.Input(shape_of(each), dtype=each.dtype, name=each.name) for each in model_inputs(features)
-        }
+        inputs = {}
+        for each in model_inputs(features):
+            shape = (None,) if each.padded or each.name == TOKENS else each.shape  # the length of a text is free
+            inputs[each.name] = keras.Input(shape, dtype=each.dtype, name=each.name)
         given = inputs if len(inputs) > 1 else next(iter(inputs.values()))
         if reads_by_name(model, inputs):
             given, result = model.input, model.output
@@ -323,11 +324,6 @@ def output_count(task: str, features: dict[str, Any]) -> int:
 def counted(task: str, outputs: int) -> str:
     """Return what the outputs are."""
     return f"{outputs} {({None: 'tokens', LABEL: 'classes'}).get(TASKS[task].target, 'targets')}"
-
-
-def shape_of(feature: Input) -> tuple[int | None, ...]:
-    """Return the shape of an input, whose length is free where it is a text."""
-    return (None,) if feature.padded or feature.name == TOKENS else feature.shape
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from keras import ops
 
 from tasks.models.decoding import Memory
 from tasks.models.features import TOKENS
-from tasks.models.heads import Attends, head_size
 from tasks.models.layers import layer_seed
+from tasks.models.prunable import Attends, head_size
 
 EPSILON = 1e-6
 MASKED = -1e9

@@ -40,7 +40,27 @@ class Batches(Protocol):
     def __getitem__(self, number: int, /) -> Arrays: ...
 
 
-class Engine(Protocol):
+class Scorer(Protocol):
+    """Scores the batches of a split: an engine, or what scores its weights in another process."""
+
+    def score(self, batches: Batches) -> dict[str, float]:
+        """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
+        ...
+
+    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
+        """Return the same means, and what is kept of the outputs for each row of all batches, in their order; every
+        process gets all of it."""
+        ...
+
+
+class ScorerOfWeights(Scorer, Protocol):
+    """A model that scores weights of a training in another process."""
+
+    def load(self, weights: Arrays) -> None:
+        """Take a result of an engine's `weights`."""
+
+
+class Engine(Scorer, Protocol):
     """A model, its optimizer and its input on one or more devices, of one or more processes."""
 
     group: ProcessGroup
@@ -83,15 +103,6 @@ class Engine(Protocol):
     def accumulate(self, micro_batches: int) -> None:
         """Compute steps in so many micro-batches from now on."""
 
-    def score(self, batches: Batches) -> dict[str, float]:
-        """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
-        ...
-
-    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
-        """Return the same means, and what is kept of the outputs for each row of all batches, in their order; every
-        process gets all of it."""
-        ...
-
     def compute(self) -> Compute:
         """Count what the model computes, and look up or measure what the devices could; takes up to a second."""
         ...
@@ -127,18 +138,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release threads and devices."""
-
-
-class Scorer(Protocol):
-    """A model that scores weights of a training in another process."""
-
-    def load(self, weights: Arrays) -> None:
-        """Take a result of an engine's `weights`."""
-
-    def score(self, batches: Batches) -> dict[str, float]:
-        """Return means over batches by name, as `Engine.score` does."""
-        ...
-
-    def outputs(self, batches: Batches, keep: Keep) -> tuple[dict[str, float], Arrays]:
-        """Return the same means and what is kept of the outputs, as `Engine.outputs` does."""
-        ...

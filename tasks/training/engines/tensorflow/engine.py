@@ -23,10 +23,17 @@ from tasks.models import ModelConfig
 from tasks.models.stages import segments
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
-from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
-from tasks.training.engines.tensorflow.losses import OwnLoss
-from tasks.training.engines.tensorflow.memory import Need, Specs, activations, fits, measured, out_of_memory
-from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective
+from tasks.training.engines.tensorflow.costs import (
+    Need,
+    Specs,
+    activations,
+    fits,
+    forward_flops,
+    measured_need,
+    out_of_memory,
+    peak_flops,
+)
+from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective, OwnLoss
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
@@ -46,8 +53,8 @@ from tasks.training.engines.tensorflow.watching import Watched
 from tasks.training.engines.tensorflow.weights import Weights, adapt, rate_factors, values
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Seconds, agree
+from tasks.training.loop import Plan
 from tasks.training.meter import StepSums
-from tasks.training.plan import Plan
 
 
 def check_layers(model: keras.Model, config: TrainConfig) -> None:
@@ -162,7 +169,7 @@ class TensorFlowEngine:
     @cached_property
     def _need(self) -> Need:
         """What micro-batches of a replica need of the host."""
-        return measured(self._step, self._of_example, self._share, self.activations)
+        return measured_need(self._step, self._of_example, self._share, self.activations)
 
     @property
     def _share(self) -> int:

@@ -1,8 +1,9 @@
-"""Objectives: the loss and the training metrics of a task, a class each."""
+"""Objectives: the loss and the training metrics of a task, a class each; and a loss of the user's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,14 +11,48 @@ import tensorflow as tf
 
 from tasks.config.base import subclasses
 from tasks.config.task import SCORED, UNTAGGED
+from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
 from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.feed.needs import ClassWeights, check_classes
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
-from tasks.training.engines.tensorflow.losses import OwnLoss
+from tasks.reader.function import imported
 
 Batch = dict[str, tf.Tensor]
+
+OWN = "takes targets and outputs of some examples, and returns a float loss for each prediction"
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """Calls the user's function; an error in it names its file and line."""
+
+    name: str
+    folder: Path
+    function: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "function", imported(self.name, self.folder))
+        except Exception as error:  # whatever the user's module raises
+            raise self._failed(error) from None
+
+    def __call__(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the losses, float32, of the shape of the targets."""
+        try:
+            losses = tf.cast(tf.convert_to_tensor(self.function(target, outputs)), tf.float32)
+        except Exception as error:  # whatever the user's function raises
+            raise self._failed(error) from None
+        if losses.shape.as_list() != (expected := target.shape.as_list()):
+            saw = f"returns shape {losses.shape.as_list()} for targets {expected} and outputs {outputs.shape.as_list()}"
+            raise Failed("train.loss", f"{self.name} {saw}", OWN, "take no mean and no sum over examples or targets")
+        return losses
+
+    def _failed(self, error: Exception) -> Failed:
+        where = raised_at(error, self.folder) or self.name
+        said = (str(error).strip() or "no message").splitlines()[0]
+        return Failed("train.loss", f"{where}: {type(error).__name__}: {said}", OWN, "correct the function")
 
 
 @dataclass(frozen=True)
@@ -195,6 +230,8 @@ class Multilabel(Objective):
     """Sigmoid cross-entropy; outputs [batch, labels] are logits."""
 
     task: ClassVar[str] = "multilabel"
+    single: ClassVar[str | None] = None
+    """Of a task with one target, what 1 stands for."""
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score logits for the feature `target`, 0 or 1."""
@@ -214,6 +251,10 @@ class Multilabel(Objective):
         if (other := target[(target != 0) & (target != 1)]).size:
             rule = "the targets of this task are 0 or 1"
             raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")
+        size = snapshot.features["target"]["shape"][0]
+        if cls.single is not None and size != 1:
+            rule = f"{cls.task} has one target, 1 for {cls.single}"
+            raise Failed("model.task", f"{size} targets", rule, "use multilabel")
         return cls(loss, smoothing)
 
 
@@ -223,14 +264,7 @@ class Anomaly(Multilabel):
     in early stopping."""
 
     task: ClassVar[str] = "anomaly"
-
-    @classmethod
-    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
-        made = super().create(loss, smoothing, weights, snapshot)
-        size = snapshot.features["target"]["shape"][0]
-        if size != 1:
-            raise Failed("model.task", f"{size} targets", "anomaly has one target, 1 for an anomaly", "use multilabel")
-        return made
+    single: ClassVar[str | None] = "an anomaly"
 
 
 @dataclass(frozen=True)
@@ -238,15 +272,7 @@ class Ranking(Multilabel):
     """Sigmoid cross-entropy; outputs [batch, 1] are scores. The loss decides in early stopping."""
 
     task: ClassVar[str] = "ranking"
-
-    @classmethod
-    def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
-        made = super().create(loss, smoothing, weights, snapshot)
-        size = snapshot.features["target"]["shape"][0]
-        if size != 1:
-            rule = "ranking has one target, 1 for a relevant document"
-            raise Failed("model.task", f"{size} targets", rule, "use multilabel")
-        return made
+    single: ClassVar[str | None] = "a relevant document"
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import keras
 import tensorflow as tf
 
 from tasks.models.stages import Stage
-from tasks.training.engines.tensorflow.losses import refuse
 from tasks.training.engines.tensorflow.objectives import Batch
-from tasks.training.engines.tensorflow.step import Reduce, Step
+from tasks.training.engines.tensorflow.step import Reduce, Step, refuse
 
 
 @dataclass(frozen=True)

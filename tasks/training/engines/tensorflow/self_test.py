@@ -20,8 +20,8 @@ from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, Classification, Scored
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step, copies, split_seeds
-from tasks.training.engines.tensorflow.strategies import Placement
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy, Placement
+from tasks.training.engines.tensorflow.weights import values
 from tasks.training.group import Cluster
 from tasks.training.optimizers import Adam
 from tasks.training.strategies import StrategyConfig
@@ -84,7 +84,7 @@ def check_update(strategy: Placement, slices: int, precision: Precision) -> floa
     call(own_slice(batch, strategy), rates)
     reference(batch, rates)
     pairs = zip(step.model.variables, alone.model.variables, strict=True)
-    difference = max(float(np.abs(values_of(one) - values_of(other)).max()) for one, other in pairs)
+    difference = max(float(np.abs(values(one) - values(other)).max()) for one, other in pairs)
     if not difference <= TOLERANCE[precision]:
         saw = f"weights differ by {difference:.2g} from those of one device after two steps"
         raise wrong(saw, f"at most {TOLERANCE[precision]:.0e} is rounding")
@@ -117,14 +117,14 @@ def check_skipping(strategy: Placement, slices: int) -> float:
         step = step_of("float16", strategy, Poisoned("cross_entropy"))
         call = strategy.prepare(step, specs(batch, strategy.group.cluster.size))
     own = own_slice(batch, strategy)
-    first = {name: values[:1] for name, values in own.items()}
-    before = [values_of(variable) for variable in step.model.variables]
+    first = {name: each[:1] for name, each in own.items()}
+    before = [values(variable) for variable in step.model.variables]
     rates = np.full(1, 0.1, np.float32)
     returned = call(first, rates)
-    after = [values_of(variable) for variable in step.model.variables]
-    second = call({name: values[1:] for name, values in own.items()}, rates)
+    after = [values(variable) for variable in step.model.variables]
+    second = call({name: each[1:] for name, each in own.items()}, rates)
     unchanged = all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
-    finite = all(np.isfinite(values_of(variable)).all() for variable in step.model.variables)
+    finite = all(np.isfinite(values(variable)).all() for variable in step.model.variables)
     halved = float(second[SCALE][0]) == float(returned[SCALE][0]) / 2
     if not (unchanged and finite and halved and returned[SKIPPED][0] == 1 and second[SKIPPED][0] == 0):
         saw = "a NaN gradient on one replica changed the weights, or did not halve the loss scale"
@@ -151,12 +151,6 @@ def examples(steps: int, rows: int) -> Arrays:
         "label": random.integers(0, 2, (steps, rows)),
         "weight": random.uniform(0.5, 2.0, (steps, rows)).astype(np.float32),
     }
-
-
-def values_of(variable: keras.Variable) -> np.ndarray:
-    """Return the values of a variable's first copy."""
-    values: np.ndarray = copies(variable)[0].numpy()
-    return values
 
 
 def own_slice(batch: Arrays, strategy: Placement) -> Arrays:

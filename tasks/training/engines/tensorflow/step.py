@@ -11,9 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tasks.errors import Failed
 from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
-from tasks.training.engines.tensorflow.losses import ADDED, weighted_sum
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
@@ -24,6 +24,9 @@ HALF_SQUARES = "half_squares"
 
 COMPUTING, REDUCING = "computing", "reducing"
 """Names of the seconds that a replica computes its sums, and those until it has the sums of all."""
+
+ADDED = "added_loss"
+"""Name of the mean that the architecture adds to the loss of a prediction, in the curves of a training."""
 
 COLUMNS = 16
 """Lengths of batches are multiples of it, so that XLA compiles few."""
@@ -176,6 +179,34 @@ class Step:
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
         return [gradient * factor for gradient in gradients] if self.scales_loss else gradients
+
+
+def weighted_sum(losses: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
+    """Return the sum over examples of what is added to the loss of each, times the example's weights; float32.
+
+    A loss is a number for each example, [batch, ...], of which the mean over the other axes is taken, or one for all,
+    as a regularizer has it. The sum of losses is divided by the sum of weights over the whole batch, so that it adds up
+    over micro-batches and replicas, as that of the outputs does.
+
+    Args:
+        losses: of layers, or of the architecture.
+        weights: those of the predictions, [batch, ...].
+    """
+    of_example = tf.reduce_sum(weights, axis=list(range(1, weights.shape.rank)))
+    total = tf.constant(0.0)
+    for loss in losses:
+        values = tf.cast(loss, tf.float32)
+        if values.shape.rank:
+            values = tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
+        total += tf.reduce_sum(of_example * values)
+    return total
+
+
+def refuse(losses: Sequence[tf.Tensor], field: str, value: str) -> None:
+    """Raise `Failed` where a model adds losses, and a step by this setting does not compute them."""
+    if losses:
+        rule = f"computes no loss but that of the outputs, and the model adds {len(losses)}"
+        raise Failed(field, value, rule, "leave out model.experts, add_loss and regularizers, or use another setting")
 
 
 def trimmed(order: str, features: dict[str, Any]) -> tuple[str, ...]:

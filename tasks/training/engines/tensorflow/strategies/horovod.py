@@ -12,8 +12,8 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies.replicated import lost_processes
 from tasks.training.group import Cluster, signed
 
 lost = partial(lost_processes, (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.CancelledError))

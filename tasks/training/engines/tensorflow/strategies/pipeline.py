@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import fields
 from typing import Any
 
 import keras
@@ -13,8 +12,7 @@ from tasks.models.stages import cut
 from tasks.training.engines.tensorflow.optimizers import apply_locally, update_in_place
 from tasks.training.engines.tensorflow.segmented_steps import PipelinedStep, PlacedModel
 from tasks.training.engines.tensorflow.step import Step
-from tasks.training.engines.tensorflow.strategies import Run
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy, Run
 from tasks.training.group import Alone, ProcessGroup
 
 
@@ -57,8 +55,7 @@ class PipelineStrategy:
         """Return the step of a placed model with overlapping micro-batches."""
         apply_locally(step.optimizer)  # a sum over one replica, which would bring all gradients to one device
         update_in_place(step.optimizer)
-        settings = {field.name: getattr(step, field.name) for field in fields(step)}
-        return PipelinedStep(**settings, micro_batches=self.micro_batches)
+        return PipelinedStep(**vars(step), micro_batches=self.micro_batches)
 
 
 def share_threads(devices: int) -> None:

@@ -1,4 +1,8 @@
-"""Asynchronous training: the processes by TensorFlow's names, and the engine of the chief."""
+"""The engine of asynchronous training: servers hold the parameters, workers compute the steps.
+
+Every step is computed by one worker on a whole batch: it reads the parameters, and its update is applied when it is
+ready, whatever others have applied meanwhile (Dean et al., NIPS 2012).
+"""
 
 from __future__ import annotations
 
@@ -19,20 +23,19 @@ from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
-from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
+from tasks.training.engines.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.engine import POLICY, check_layers, make_objective, policy
-from tasks.training.engines.tensorflow.losses import refuse
 from tasks.training.engines.tensorflow.objectives import Batch
-from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
+from tasks.training.engines.tensorflow.optimizers import apply_locally, inner, make_optimizer
 from tasks.training.engines.tensorflow.scoring import first, numbered, tensors, whole
-from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, SKIPPED, Step, trimmed
-from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
+from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, SKIPPED, Step, refuse, trimmed
+from tasks.training.engines.tensorflow.strategies.replicated import lost_processes
 from tasks.training.engines.tensorflow.weights import adapt
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, ProcessGroup
 from tasks.training.ledger import hash_of
+from tasks.training.loop import Plan
 from tasks.training.meter import Meter, StepSums
-from tasks.training.plan import Plan
 from tasks.training.strategies import ParameterServer
 
 CONCURRENT = 8
@@ -296,7 +299,7 @@ def count_atomically(optimizer: keras.optimizers.Optimizer) -> None:
 
     A method of a Keras variable is replaced.
     """
-    counter = getattr(optimizer, "inner_optimizer", optimizer).iterations
+    counter = inner(optimizer).iterations
     add = lambda value: counter.value.assign_add(tf.cast(value, counter.value.dtype))  # noqa: E731
     object.__setattr__(counter, "assign_add", add)
 

@@ -57,7 +57,8 @@ class Shards:
 
     def arrays(self) -> Arrays:
         """Return all variables of the model by `model/<number>`, in Keras' order."""
-        values = {id(variable): value.numpy() for variable, value in self._trainable()}
+        trainable = zip(self.model.trainable_variables, self.read(), strict=True)
+        values = {id(variable): value.numpy() for variable, value in trainable}
         rest = {id(variable): variable.numpy() for variable in self.model.non_trainable_variables}
         return {f"model/{i:05d}": (values | rest)[id(variable)] for i, variable in enumerate(self.model.variables)}
 
@@ -80,9 +81,6 @@ class Shards:
         ends = np.cumsum([piece.shape[0] for piece in self.of_variable[number]])[:-1]
         for piece, part in zip(pieces, np.split(value, ends), strict=True):
             piece.assign(part)
-
-    def _trainable(self) -> list[tuple[keras.Variable, tf.Tensor]]:
-        return list(zip(self.model.trainable_variables, self.read(), strict=True))
 
 
 class Slots:

@@ -1,0 +1,145 @@
+"""The deployments of prefect.yaml: whether Prefect has them already, and which of their schedules are on.
+
+`prefect deploy --all` takes 20 seconds. After it, `prefect/deployed.json` in the home stores a hash of what the
+deployments were made from, and what Prefect's server then had. Both must be the same for it to be left out.
+
+Nothing of Millrace's turns a schedule on or off. Prefect forgets what was switched on its pages whenever a deployment
+is installed again. So what somebody has switched since the last installation is switched again after the next one,
+unless prefect.yaml says something else by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.services import Layout, ask, write_json
+
+DEPLOYED = "prefect/deployed.json"
+
+READ_PRESET = "flows.deploying.read_preset"
+"""The build step whose result is known by its file; another one may give another result at any time."""
+
+CODE = ("flows", "tasks")
+"""The packages that decide a deployment's description and the schema of its parameters."""
+
+CHANGING = ("updated", "last_polled", "status", "active_slots", "denied_slots", "active", "paused")
+"""What a server changes in a deployment by itself, and what somebody switches on its pages."""
+
+
+def is_deployed(layout: Layout, commit: str | None) -> bool:
+    """Return whether the server has what `prefect deploy --all` would give it."""
+    stored = layout.home / DEPLOYED
+    if not stored.exists():
+        return False
+    sources = sources_sha256(layout, commit)
+    return sources is not None and json.loads(stored.read_bytes()) == [sources, served_sha256(layout)]
+
+
+def store(layout: Layout, commit: str | None) -> None:
+    """Store what was deployed just now."""
+    write_json(layout.home / DEPLOYED, [sources_sha256(layout, commit), served_sha256(layout)])
+
+
+def sources_sha256(layout: Layout, commit: str | None) -> str | None:
+    """Return the hash of prefect.yaml, its presets and `CODE`; None if it has a build step of the user's."""
+    written = (layout.project / "prefect.yaml").read_bytes()
+    presets = []
+    for step in build_steps(yaml.safe_load(written)):
+        if READ_PRESET not in step:
+            return None
+        presets.append(layout.project / step[READ_PRESET]["path"])
+    code = [path for package in CODE for path in folder_of(package).rglob("*.py")]
+    content = hashlib.sha256(f"{version('prefect')} {commit} {layout.project}".encode() + written)
+    for path in [*presets, *sorted(code)]:
+        content.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
+    return content.hexdigest()
+
+
+def folder_of(package: str) -> Path:
+    """Return the folder of an installed package."""
+    spec = find_spec(package)
+    assert spec is not None and spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0])
+
+
+def build_steps(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the build steps of all deployments."""
+    for deployment in written.get("deployments") or []:
+        yield from deployment.get("build", written.get("build")) or []
+
+
+def served_sha256(layout: Layout) -> str:
+    """Return the hash of the server's deployments."""
+    rows = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
+    return hashlib.sha256(json.dumps(lasting(rows), sort_keys=True).encode()).hexdigest()
+
+
+def lasting(value: Any) -> Any:
+    """Return a value from the server without what changes without an installation."""
+    if isinstance(value, dict):
+        return {key: lasting(each) for key, each in value.items() if key not in CHANGING}
+    return [lasting(each) for each in value] if isinstance(value, list) else value
+
+
+SWITCHED = "prefect/schedules.json"
+"""In the home: what was on when it was installed, as prefect.yaml says; while it is being installed, also before."""
+
+
+def keeping(layout: Layout, install: Callable[[], None]) -> None:
+    """Install deployments; what somebody has switched stays as it is, also where the last call was killed."""
+    path = layout.home / SWITCHED
+    record = json.loads(path.read_bytes()) if path.exists() else {"installed": {}}
+    before = record.get("before") or {name: is_on for name, is_on, _ in switches(layout)}
+    write_json(path, {**record, "before": before})
+    install()
+    written = switches(layout)
+    for name, is_on, switch in written:
+        if before.get(name, is_on) != is_on == record["installed"].get(name, is_on):
+            switch(not is_on)
+    write_json(path, {"installed": {name: is_on for name, is_on, _ in written}})
+
+
+def switches(layout: Layout) -> list[tuple[str, bool, Callable[[bool], Any]]]:
+    """Return each deployment, and each of its schedules, by name: whether it is on, and what turns it on or off."""
+
+    def of_deployment(path: str) -> Callable[[bool], Any]:
+        return lambda on: ask(layout, "POST", f"{path}/{'resume' if on else 'pause'}_deployment", {})
+
+    def of_schedule(path: str) -> Callable[[bool], Any]:
+        return lambda on: ask(layout, "PATCH", path, {"active": on})
+
+    found: list[tuple[str, bool, Callable[[bool], Any]]] = []
+    for name, row in named(layout):
+        path = f"/deployments/{row['id']}"
+        found.append((name, not row["paused"], of_deployment(path)))
+        for schedule in row["schedules"]:
+            which = text_of(schedule["schedule"]) if len(row["schedules"]) > 1 else "its schedule"  # at whatever time
+            switch = of_schedule(f"{path}/schedules/{schedule['id']}")
+            found.append((f"{name}: {which}", schedule["active"], switch))
+    return found
+
+
+def named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
+    """Return the deployments with their names, `flow/deployment`."""
+    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
+    rows = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
+    return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in rows]
+
+
+def text_of(schedule: dict[str, Any]) -> str:
+    """Return a schedule in a line: `0 2 * * * Europe/Zurich`."""
+    zone = f" {schedule['timezone']}" if schedule.get("timezone") else ""
+    if "cron" in schedule:
+        return f"{schedule['cron']}{zone}"
+    if "interval" in schedule:
+        return f"every {timedelta(seconds=float(schedule['interval']))}{zone}"
+    return f"{schedule['rrule']}{zone}"
