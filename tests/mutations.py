@@ -64,7 +64,7 @@ FIRST = [
         "The test split has none of a rare class, though a later seed would have it there.",
     ),
     Mutation(
-        "tasks/guess/predicted.py",
+        "tasks/guess/columns.py",
         " or min(named) >= OF_CLASS\n",
         " or min(named) > 0\n",
         "test_init_reads_cells.py",
@@ -450,7 +450,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/feed/batches.py",
+        "tasks/feed/snapshot_reader.py",
         "            weights = weights * features[WEIGHT]\n",
         "            weights = features[WEIGHT]\n",
         "test_snapshot_reading.py::test_rows_past_the_last_epoch_have_no_weight_whatever_their_own",
@@ -572,8 +572,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/column_types/categories.py",
-        "            values = pc.if_else(known, values, OTHER)\n",
-        "            values, bad = pc.if_else(known, values, OTHER), {}\n",
+        "        return Typed(values, {**unknown, **missing, **cast.bad})\n",
+        "        return Typed(values, {**unknown, **cast.bad})\n",
         ("test_convert_columns.py::test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket"),
         (
             "With source.unknown_class bucket, rows without a label become examples of the class (other) "
@@ -611,7 +611,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         (
             "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.where(given[:, None], "
             "np.maximum(of_bands, 1), 0)\n"
@@ -637,7 +637,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/reader/bucketize.py",
+        "tasks/reader/numbers.py",
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="right")\n',
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="left")\n',
         "test_transform_fitting.py::test_intervals_hold_about_equally_many",
@@ -763,7 +763,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/blake2b.py",
+        "tasks/snapshots/transforms/graphs.py",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)\n",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths < end)\n",
         "test_transform_edges.py::test_the_hash_of_the_graph_is_that_of_python_at_every_length",
@@ -794,8 +794,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/snapshots/transforms/categories.py",
-        "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
-        "        counts = Counter(self._counts)\n",
+        '        del self._counts[""]\n',
+        "",
         "test_transform_edges.py::test_a_missing_category_has_no_place_in_the_vocabulary",
         (
             "In a category column with missing values the missing value takes a place in the vocabulary and "
@@ -2132,8 +2132,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/profile.py",
-        "for name in of_role(dict(shown), role)]",
-        'for name in of_role(dict(shown), "label")]',
+        "for name in of_role(shown, role)]",
+        'for name in of_role(shown, "label")]',
         "test_convert_profile.py",
         "Of a regression no association is shown, and no leak is suspected.",
     ),
@@ -2215,14 +2215,14 @@ FIRST = [
         "Only the first piece of a folder has at most so many files.",
     ),
     Mutation(
-        "tasks/sources/class_folders.py",
-        "listed = zip(paths, self._listed[start:stop], strict=True)",
-        "listed = zip(paths, self._listed[: stop - start], strict=True)",
+        "tasks/sources/folders.py",
+        "zip(self._paths[start:stop], self._listed[start:stop], strict=True)",
+        "zip(self._paths[start:stop], self._listed[: stop - start], strict=True)",
         "test_source_parts.py",
         "A folder of more files than a piece has cannot be read.",
     ),
     Mutation(
-        "tasks/sources/class_folders.py",
+        "tasks/sources/folders.py",
         "paths.__getitem__, splits, hashes_of(read))",
         "self._paths.__getitem__, splits, hashes_of(read))",
         "test_source_parts.py",
@@ -2265,8 +2265,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/snapshots/transforms/texts.py",
-        "most_frequent(counts, config.min_count, config.vocabulary - FIRST)",
-        "most_frequent(counts, 1, config.vocabulary - FIRST)",
+        "self.chosen(config.min_count, config.vocabulary)",
+        "self.chosen(1, config.vocabulary)",
         "test_transform_fitting.py",
         "min_count of words has no effect.",
     ),
@@ -2292,7 +2292,7 @@ FIRST = [
         "All parts of a time but the first are not standardised.",
     ),
     Mutation(
-        "tasks/snapshots/transforms/samples.py",
+        "tasks/snapshots/transforms/statistics.py",
         "text[: self._size]))",
         "text))",
         "test_transform_fitting.py",
@@ -2614,7 +2614,7 @@ FIRST = [
         "A wordpiece tokenizer is another one in each process, under one digest.",
     ),
     Mutation(
-        "tasks/sources/rows.py",
+        "tasks/sources/hashes.py",
         "        parts += [binary_of(marks.view(np.uint8).reshape(rows, 8)), cells]\n",
         "        parts += [cells]\n",
         "test_convert_stays.py",
@@ -2628,7 +2628,7 @@ FIRST = [
         "Copies have the first split by name, not that of the smallest hash.",
     ),
     Mutation(
-        "tasks/records/cells.py",
+        "tasks/records/column_types/__init__.py",
         "cast.measured, cast.exact)",
         "cast.measured)",
         "test_init_reads_cells.py",
@@ -2656,7 +2656,7 @@ FIRST = [
         "Rows whose keys differ in case are read twice, or not at all, where two pieces meet.",
     ),
     Mutation(
-        "tasks/guess/predicted.py",
+        "tasks/guess/columns.py",
         "    counts |= kept\n",
         "",
         "test_init_reads_cells.py",
@@ -2743,7 +2743,7 @@ SECOND = [
         "The ndcg of queries is too low: even a perfect order does not reach 1.",
     ),
     Mutation(
-        "tasks/feed/batches.py",
+        "tasks/feed/snapshot_reader.py",
         (
             '        if WEIGHT in features and self.order != "stored":  # metrics, of stored order, are of'
             " examples without weights\n"
@@ -2992,7 +2992,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         "    return list(combinations(range(_differing(similarity) + 2), 2))\n",
         "    return list(combinations(range(_differing(similarity) + 1), 2))\n",
         "test_convert_near_duplicates.py",
@@ -3006,7 +3006,7 @@ SECOND = [
         "The ends of confidence intervals are shifted to the wrong side (wrong sign of the skewness).",
     ),
     Mutation(
-        "tasks/snapshots/transforms/samples.py",
+        "tasks/snapshots/transforms/statistics.py",
         "        order = np.argsort(self._priorities)[:ROWS]\n",
         "        order = np.argsort(self._priorities)\n",
         "test_transform_fitting.py test_transform_parts.py",
@@ -3316,7 +3316,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/sources/text_files.py",
+        "tasks/sources/folders.py",
         "                    begin = begin if lines else offset\n",
         "                    begin = offset\n",
         "test_convert_text_files.py test_source_parts.py",
@@ -3839,7 +3839,7 @@ FOURTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         "    given = np.array([found_hash is not None for found_hash in found], bool)\n",
         "    given = np.array([bool(found_hash) for found_hash in found], bool)\n",
         "test_convert_near_duplicates.py test_convert_duplicates.py",
@@ -4061,7 +4061,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/records/near/measures.py",
+        "tasks/records/near/__init__.py",
         "    return common / (len(ours) + len(theirs) - common)\n",
         "    return common / max(len(ours), len(theirs))\n",
         "test_convert_near_duplicates.py test_golden_draws.py",
@@ -4133,12 +4133,12 @@ FIFTH = [
         "tasks/records/column_types/categories.py",
         (
             "        gone = np.flatnonzero(np.asarray(category.missing(cast.values)))\n        values,"
-            " unknown = _known(cast.values, self.feature.classes)\n        return Typed(values, {**unknown,"
-            ' **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
+            " unknown = _among(_named(cast.values, self.feature.classes), self.feature.classes)\n"
+            '        return Typed(values, {**unknown, **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
         ),
         (
-            "        values, unknown = _known(cast.values, self.feature.classes)\n        return Typed(values,"
-            " {**unknown, **cast.bad})\n"
+            "        values, unknown = _among(_named(cast.values, self.feature.classes), self.feature.classes)\n"
+            "        return Typed(values, {**unknown, **cast.bad})\n"
         ),
         (
             "test_evaluate_tagging.py test_convert_kinds.py test_convert_columns.py test_init_tags.py"
@@ -4160,7 +4160,7 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/reader/decoding.py",
+        "tasks/reader/image.py",
         'IN_TEXT = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")\n',
         'IN_TEXT = (b"eXIf", b"XML:com.adobe.xmp")\n',
         "test_transform_images.py",
@@ -4577,7 +4577,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/feed/order.py",
+        "tasks/feed/orders.py",
         "(passes < epochs - epoch)",
         "(passes <= epochs - epoch)",
         (
@@ -4627,9 +4627,9 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/reader/tokens.py",
-        'encode([text.lower() if state["lowercase"] else text for text in texts])',
-        "encode(texts)",
+        "tasks/reader/texts.py",
+        'plain(value[: (length + 1) * CHARACTERS], state["lowercase"]) for value in values',
+        "value[: (length + 1) * CHARACTERS] for value in values",
         (
             "test_transform_reader.py test_transform_parts.py test_transform_fitting.py test_export_raw.py"
             " test_snapshot_tokens.py"
@@ -4664,7 +4664,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/snapshots/transforms/moments.py",
+        "tasks/snapshots/transforms/statistics.py",
         "self.squares + squares + delta**2 * (self.count * count / total)",
         "self.squares + squares",
         (
@@ -4677,7 +4677,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/guess/tags.py",
+        "tasks/guess/candidates.py",
         "            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))\n",
         "",
         "test_init_tags.py test_init_guesses.py",

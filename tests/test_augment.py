@@ -19,8 +19,8 @@ from tasks.feed import augmenter as augmenting
 from tasks.feed import image_operations
 from tasks.feed.augmentations import AUGMENTATIONS, AugmentConfig, RandAugment, TokenDropout
 from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT, Augmenter
-from tasks.feed.batches import BatchReader
 from tasks.feed.image_operations import OPERATIONS
+from tasks.feed.snapshot_reader import BatchReader
 from tests.support.homes import ROOT
 
 N, SEED = 40, 9

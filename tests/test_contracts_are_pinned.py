@@ -36,7 +36,7 @@ FILES = {
         *(f"SPLIT/{name}-N-of-N.npy" for name in ("image", "label", "origin", "pieces")),
         "SPLIT/records.npy",
         "transform/transform.json",
-        *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "decoding", "formats", "image", "values")),
+        *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "formats", "image", "values")),
     },
     "model": {
         "manifest.json",
@@ -74,7 +74,7 @@ FILES = {
         "saved_model/saved_model/variables/variables.index",
         "saved_model/saved_model/variables/variables.data-N-of-N",
         "transform/transform.json",
-        *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "decoding", "formats", "image", "values")),
+        *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "formats", "image", "values")),
     },
 }
 """Of the digits preset, by kind; numbers of shards and names of splits are left open."""

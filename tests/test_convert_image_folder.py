@@ -15,7 +15,7 @@ from tasks.errors import Failed, Refused
 from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.reader import Reader
-from tasks.reader.decoding import flat
+from tasks.reader.image import flat
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.records.reading import RecordsReader

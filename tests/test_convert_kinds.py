@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import Failed
-from tasks.records import duplicates, tfds
+from tasks.reader.values import NO_TIME
+from tasks.records import conversion, duplicates
 from tasks.records.column_types import column_type
-from tasks.sources.features import NO_TIME, Feature
+from tasks.sources.features import Feature
 from tasks.sources.record_files import RecordFile
 from tests.support.tables import feature
 
@@ -119,7 +120,7 @@ def test_an_input_is_shared_where_there_are_train_and_test() -> None:
 def test_the_description_of_records_has_their_splits_by_name_and_their_classes_in_order() -> None:
     features = {"text": feature("text"), "kind": feature("label", classes=("b", "a")), "age": feature("number")}
     features["town"] = feature("category", classes=("x",))
-    made = tfds.metadata("rows", features, {"train": [(3, 30), (2, 20)], "test": [(1, 10)]})
+    made = conversion.tfds_metadata("rows", features, {"train": [(3, 30), (2, 20)], "test": [(1, 10)]})
     info = json.loads(made["dataset_info.json"])
     assert [(each["name"], each["shardLengths"], each["numBytes"]) for each in info["splits"]] == [
         ("test", ["1"], "10"),

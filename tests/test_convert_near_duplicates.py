@@ -22,10 +22,9 @@ from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config.base import Conflict
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
-from tasks.records import conversion
+from tasks.records import conversion, near
 from tasks.records.config import NearDuplicates, RecordsConfig
-from tasks.records.near import SIGNATURE, Compared, compared, measures
-from tasks.records.near.measures import MEASURES
+from tasks.records.near import MEASURES, SIGNATURE, Compared, compared
 from tasks.records.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
@@ -279,7 +278,7 @@ def test_signatures_depend_on_the_text_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert hashlib.sha256(signatures[2].tobytes() + bands[4].tobytes()).hexdigest()[:16] == golden
     assert (bands[0] == 0).all() and (bands[1:] != 0).all() and bands.shape == (5, 21)
     assert (signatures[2] == signatures[3]).all() and (bands[2] == bands[3]).all()
-    monkeypatch.setattr(measures, "CHARACTERS", 1)
+    monkeypatch.setattr(near, "CHARACTERS", 1)
     again = MEASURES["text"].signed(values, 0.8)
     assert all((ours == theirs).all() for ours, theirs in zip(again, (signatures, bands), strict=True))
 
@@ -289,7 +288,7 @@ def test_images_of_six_other_bits_share_a_band(bits: int, differing: set[int]) -
     other = bits ^ sum(1 << bit for bit in differing)
     hashes = iter([bits, other])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measures, "difference_hash", lambda payload: next(hashes))
+        patch.setattr(near, "difference_hash", lambda payload: next(hashes))
         signatures, bands = MEASURES["image"].signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
     assert (bands[0] == bands[1]).any()
     assert MEASURES["image"].estimates(signatures[0], signatures[1:])[0] == 1 - len(differing) / 64
@@ -300,7 +299,7 @@ def test_images_of_six_other_bits_share_a_band_wherever_they_are(unlike: tuple[i
     """One in each of six of the eight parts: the two others are the band."""
     hashes = iter([0, sum(1 << 8 * part for part in unlike)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measures, "difference_hash", lambda payload: next(hashes))
+        patch.setattr(near, "difference_hash", lambda payload: next(hashes))
         _, bands = MEASURES["image"].signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
     assert (bands[0] == bands[1]).sum() == 1
 

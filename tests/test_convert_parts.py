@@ -16,22 +16,23 @@ from PIL import Image
 
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tasks.reader.values import NO_TIME
 from tasks.records import conversion, duplicates, merging
 from tasks.records import duplicates as parts_of_runs
 from tasks.records import reading as columns
 from tasks.records.assignment import Assignment
 from tasks.records.column_types import column_type, merge_by_key
+from tasks.records.column_types.media import NotAnImage, pixel_sums
 from tasks.records.config import RecordsConfig
 from tasks.records.merging import Merger, Regrouper, Shard, Spills
 from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
-from tasks.records.pixels import NotAnImage, sums
 from tasks.records.profile import profile
 from tasks.records.reading import RecordsReader, missing_of, read_manifest
 from tasks.records.rules import Rules
 from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, Sorter, Spill, hash_of, hashed, write_spill
 from tasks.sources import Bad, Partition, Rows
-from tasks.sources.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
+from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import SPACE, digests
 from tasks.sources.hashes import places as split_of_keys
 from tasks.sources.kinds.tables import JsonlSource
@@ -918,16 +919,16 @@ def test_features_of_a_role_are_in_order_of_name() -> None:
 
 
 def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.reader.decoding.STRIP", 2)  # a row at a time
+    monkeypatch.setattr("tasks.reader.image.STRIP", 2)  # a row at a time
     palette = Image.new("P", (2, 3), 1)
     palette.putpalette([0, 0, 0, 10, 20, 30])
     for options, shape, total in (({}, (3, 2, 3), [60, 120, 180]), ({"transparency": 1}, (3, 2, 4), [60, 120, 180, 0])):
         payload = io.BytesIO()
         palette.save(payload, "PNG", **options)
-        found = sums(payload.getvalue(), 6)
+        found = pixel_sums(payload.getvalue(), 6)
         assert (found.shape, found.sums, found.squares[0]) == (shape, total, 600)
         with pytest.raises(NotAnImage, match="2 x 3 = 6 pixels; records.max_pixels is 5"):
-            sums(payload.getvalue(), 5)
+            pixel_sums(payload.getvalue(), 5)
 
 
 def test_a_column_that_tells_the_label_is_suspicious(bench: Workbench) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tasks.reader.values import NO_TIME
 from tasks.records import profile as profiled
 from tasks.records.profile import (
     SAMPLE,
@@ -20,7 +21,7 @@ from tasks.records.profile import (
     _values,
     association,
 )
-from tasks.sources.features import NO_TIME, Feature
+from tasks.sources.features import Feature
 from tasks.sources.hashes import SPACE
 
 NUMBERS = np.random.default_rng(3).normal(size=400)

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tasks.records.column_types import Typed, column_type
-from tasks.records.pixels import sums
-from tasks.records.statistics import merged, states_of, summary
+from tasks.records.column_types import Typed, column_type, merged, states_of, summary
+from tasks.records.column_types.media import pixel_sums
 from tasks.sources.features import KEY, KEY_FEATURE, Feature
 
 CLASSES = ("cat", "dog", "owl")
@@ -101,7 +100,7 @@ def test_sums_of_pixels_are_numpys(mode: str) -> None:
     image.save(payload, format="TIFF" if mode == "CMYK" else "PNG")
     decoded = np.asarray(image.convert("RGB") if mode in ("1", "P", "CMYK") else image).astype(object)
     expected = decoded.reshape(-1, decoded.shape[2] if decoded.ndim == 3 else 1)
-    result = sums(payload.getvalue(), 10**9)
+    result = pixel_sums(payload.getvalue(), 10**9)
     assert result.shape == (image.height, image.width, expected.shape[1])
     assert (result.sums, result.squares) == (expected.sum(axis=0).tolist(), (expected**2).sum(axis=0).tolist())
 

@@ -25,8 +25,8 @@ from tasks.records.merging import Spills
 from tasks.records.reading import RecordsReader
 from tasks.records.sorting import ROW, Sorter
 from tasks.sources.features import KEY, Feature
+from tasks.sources.hashes import bytes_of, hashes_of_columns
 from tasks.sources.kinds import SourceConfig
-from tasks.sources.rows import bytes_of, hashes_of_columns
 from tests.support.raw_data import png
 
 SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}

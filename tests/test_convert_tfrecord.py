@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import Failed
 from tasks.sources import encoding
+from tasks.sources.encoding import values_of
 from tasks.sources.record_files import RecordFile, decode, frames, masked
 
 NAMES = st.text(max_size=10)
@@ -43,7 +44,7 @@ def serialised(columns: dict[str, list[Any]]) -> list[bytes]:
             entries[name] = encoding.integer_entry(name, np.array(values, np.int64))
         else:
             entries[name] = encoding.floats_entry(name, np.array(values, np.float32).reshape(len(values), -1))
-    return encoding.values_of(encoding.examples(entries))
+    return values_of(encoding.examples(entries))
 
 
 def write(path: Path, payloads: list[bytes]) -> NDArray[np.int64]:

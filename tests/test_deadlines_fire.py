@@ -626,9 +626,9 @@ def test_hashes_of_a_large_folder_are_stored_as_they_are_made(
     for name in "abc":
         (tmp_path / "data" / name).write_text(name)
     time.sleep(0.01)
-    hashes = files.Hashes(tmp_path / "data", tmp_path / "memory")
+    hashes = files.Folder(tmp_path / "data", tmp_path / "memory")
     saved: list[int] = []
-    monkeypatch.setattr(hashes, "_save", lambda updated: saved.append(len(updated)))
+    monkeypatch.setattr(hashes._cache, "save", lambda updated: saved.append(len(updated)))
     hashes.of(["a", "b", "c"])
     assert saved == ([1, 2, 3, 3] if every < 0 else [3])
 

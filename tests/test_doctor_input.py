@@ -15,7 +15,7 @@ from flows.commands import doctor
 from tasks.artifacts import Records, Snapshot
 from tasks.config.compose import Config
 from tasks.feed.augmentations import Cutout
-from tasks.feed.batches import BatchReader
+from tasks.feed.snapshot_reader import BatchReader
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion

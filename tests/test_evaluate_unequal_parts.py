@@ -312,7 +312,7 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
     split._reader = SimpleNamespace(lineage=lambda name: lineage)
     number = pl.DataFrame({"number": range(10)})
     monkeypatch.setattr(splits, "RecordsReader", lambda path: SimpleNamespace(features={}, tables=lambda *of: [1, 2]))
-    monkeypatch.setattr("tasks.records.tables.frame_of", lambda table, features: number[5 * (table - 1) : 5 * table])
+    monkeypatch.setattr("tasks.evaluation.splits.frame_of", lambda table, features: number[5 * (table - 1) : 5 * table])
     assert split.columns(["number"])["number"].to_list() == [5, 7, 3]
     monkeypatch.setattr(splits, "queries_of", lambda records, name: np.array(list("abcdefghij")))
     assert split.queries().tolist() == ["f", "h", "d"]
@@ -322,7 +322,7 @@ def test_records_behind_rows_are_found_where_rows_are_in_another_order_or_fewer(
 
 def test_records_without_groups_are_asked_for_none_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its import takes seconds, and logs, in the process of a flow: `promote` asks for the groups."""
-    monkeypatch.setitem(sys.modules, "tasks.records.reading", None)
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
     records: Any = SimpleNamespace(features={"grape": Feature("category", "string")})
     assert splits.groups_of(records, "test") is None
 

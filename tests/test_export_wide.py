@@ -12,11 +12,10 @@ import pytest
 from tasks.exporting import preprocess as module
 from tasks.exporting.fresh_process import timeout_of
 from tasks.exporting.preprocess import Preprocess, of_description
-from tasks.reader import Reader
-from tasks.reader import hash as reader
+from tasks.reader import Reader, transform
 from tasks.snapshots.transforms import categories
-from tasks.snapshots.transforms.blake2b import digest8
 from tasks.snapshots.transforms.categories import Hash, Vocabulary
+from tasks.snapshots.transforms.graphs import digest8
 
 STATES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "number": [
@@ -182,7 +181,7 @@ def test_hashes_of_columns_are_made_of_some_at_a_time(tf: Any, monkeypatch: pyte
     graph = Hash.graph([{"kind": "hash", "buckets": buckets} for buckets in (3, 1000, 7)])
     assert graph(tf.constant(texts)).numpy()[..., 0].tolist() == [
         [
-            reader.load({"buckets": buckets}, Path())([text])[0, 0]
+            transform({"kind": "hash", "buckets": buckets}, Path())([text])[0, 0]
             for text, buckets in zip(row, (3, 1000, 7), strict=True)
         ]
         for row in texts.tolist()

@@ -22,9 +22,9 @@ from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter
 from tasks.feed.orders import ORDERS, Ordered
 from tasks.models.layers import layer_seed
-from tasks.records.near.measures import ImageMeasure, TextMeasure
+from tasks.records.near import ImageMeasure, TextMeasure
 from tasks.snapshots import packing
-from tasks.snapshots.transforms.samples import priorities
+from tasks.snapshots.transforms.statistics import priorities
 from tasks.sources.hashes import digests, places, shard_bounds, split_numbers
 from tests.support.golden import pinned
 

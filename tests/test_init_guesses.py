@@ -15,11 +15,12 @@ import soundfile
 from PIL import Image
 
 from tasks.errors import Refused
+from tasks.guess.candidates import tagged
 from tasks.guess.column import FEW_CLASSES, Column, look, payload_kind
 from tasks.guess.columns import guess_columns
 from tasks.guess.examples import image_shape
 from tasks.guess.forms import Form
-from tasks.guess.found import Choices, Columns
+from tasks.guess.found import Choices, Columns, Tagged
 from tasks.guess.samples import Sample, kind_of_file
 from tasks.guess.splits import (
     FEW_EXAMPLES,
@@ -33,7 +34,6 @@ from tasks.guess.splits import (
     shares_of_text,
 )
 from tasks.guess.tables import few_to_judge, guess_table, weighted, worries_of_classes
-from tasks.guess.tags import Tagged, tagged
 from tasks.records.config import RecordsConfig
 from tasks.sources.hashes import digests, split_numbers
 

@@ -18,7 +18,7 @@ from tasks.guess.candidates import disorder
 from tasks.guess.column import look
 from tasks.reader import cast
 from tasks.reader.formats import Dates, Lists, Numbers
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.records.column_types.categories import plain_classes
 from tasks.records.column_types.numbers import fall_together
 from tasks.sources.features import Feature
@@ -109,18 +109,18 @@ def test_several_values_of_a_cell() -> None:
 def test_records_and_exports_read_the_same(feature: Feature, given: dict[str, Any], texts: list[str]) -> None:
     state = CellFormat.model_validate(given).state()
     written = Feature(feature.kind, feature.dtype, format=state)
-    typed = cells.typed(written, pa.array(texts), 0)
+    typed = column_types.typed(written, pa.array(texts), 0)
     assert not typed.bad
     alone = cast.column(texts, feature.kind, written=state)
     np.testing.assert_array_equal(np.asarray(typed.values), alone)
     if state["kind"] in ("numbers", "plain") and "unit" not in given and "decimal" not in given:
-        numbers = cells.typed(written, pa.array([float(text) for text in texts]), 0)
+        numbers = column_types.typed(written, pa.array([float(text) for text in texts]), 0)
         np.testing.assert_array_equal(np.asarray(numbers.values), alone)
 
 
 def test_a_cell_of_another_form_is_bad_by_its_rule() -> None:
     number = Feature("number", "float32", format={"kind": "numbers", "unit": "kg"})
-    [reason] = cells.typed(number, pa.array(["5 kg", "3 lb"]), 0).bad.values()
+    [reason] = column_types.typed(number, pa.array(["5 kg", "3 lb"]), 0).bad.values()
     assert reason == "'3 lb' must be a number such as 1234.5 kg"
     with pytest.raises(
         ValueError, match=r"'31/12/2022'; must be a date or time of the form %m/%d/%Y, such as 05/31/2024"
@@ -153,14 +153,14 @@ def test_numbers_that_float32_cannot_tell_apart_are_no_copies_and_get_an_offset(
     assert column.format == {"offset": 1_700_000_000.0}
     [worry] = column.worries
     assert "fall together in float32" in worry and "none do" in worry and "seconds since 1970" in worry
-    typed = cells.typed(NUMBER, pa.array(seconds), 0)
+    typed = column_types.typed(NUMBER, pa.array(seconds), 0)
     assert len({bytes(value.as_buffer()) for value in typed.exact[0]}) == 600, "copies are found by what was read"
     assert look(pa.array([0.1, 0.2, 0.3]), Path()).worries == ()
 
 
 def test_the_largest_float32_by_its_shortest_text_is_a_number_and_likely_none() -> None:
     texts = ["3.4028235e+38"] * 4 + [str(number) for number in range(50)]
-    assert not cells.typed(NUMBER, pa.array(texts), 0).bad
+    assert not column_types.typed(NUMBER, pa.array(texts), 0).bad
     assert cast.number("3.4028235e+38") and np.isfinite(np.float32(cast.number("3.4028235e+38")))
     assert look(pa.array(texts), Path()).format == {"missing": ["3.4028235e+38"]}
     far = look(pa.array([float(number) for number in range(50)] + [99999.0] * 3), Path())
@@ -259,7 +259,7 @@ def test_several_labels_of_a_cell_are_a_task_of_their_own(tmp_path: Path) -> Non
     assert guess.task == "multilabel" and guess.source["targets"] == ["genres"]
     assert guess.source["classes"] == names and guess.source["formats"] == {"genres": {"separator": "|"}}
     feature = Feature("number", "float32", (3,), "target", names=tuple(names), of_labels=True)
-    typed = cells.typed(feature, pa.array([["drama", "action"], [], None, ["other"]]), 0)
+    typed = column_types.typed(feature, pa.array([["drama", "action"], [], None, ["other"]]), 0)
     assert typed.values.to_pylist()[:2] == [[1, 0, 1], [0, 0, 0]]
     assert typed.bad == {2: "missing", 3: "'other' is none of source.classes"}
 
@@ -423,9 +423,9 @@ def test_numbers_below_0_and_between_thousands(written: list[str], form: dict[st
     assert (column.type, column.format) == ("number", form)
     assert [Numbers(**form).read(text) for text in written] == read
     given_format = CellFormat.model_validate(form)
-    assert cells.typed(replace(NUMBER, format=given_format.state()), pa.array(written), 0).values.to_pylist() == [
-        np.float32(text) for text in read
-    ]
+    assert column_types.typed(
+        replace(NUMBER, format=given_format.state()), pa.array(written), 0
+    ).values.to_pylist() == [np.float32(text) for text in read]
 
 
 def test_codes_are_no_numbers_with_blanks() -> None:

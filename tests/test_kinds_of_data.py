@@ -17,12 +17,11 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import Refused
-from tasks.records import cells, statistics
+from tasks.records import column_types
 from tasks.records.column_types import TYPES
 from tasks.records.column_types.texts import Text
 from tasks.records.config import NearDuplicates
-from tasks.records.near import compared
-from tasks.records.near.measures import MEASURES, Measure
+from tasks.records.near import MEASURES, Measure, compared
 from tasks.sources.features import Feature
 from tests.support.documents import added
 from tests.support.homes import ROOT
@@ -97,7 +96,7 @@ from pathlib import Path
 import pyarrow as pa
 from tasks.reader import Reader
 from tasks.snapshots.fitting import TransformConfig, choose, fit, graph
-from tasks.snapshots.transforms.layout import lay_out
+from tasks.snapshots.fitting import lay_out
 from tasks.sources.features import Feature
 
 features = {"x": Feature("number", "float32")}
@@ -207,10 +206,10 @@ def test_a_type_of_columns_is_added_by_one_class(registered: None) -> None:
             return type(made)(made.values, dict.fromkeys(lower, "is not in capital letters"))
 
     features = {"x": Feature("initials", "string")}  # type: ignore[arg-type]
-    made = cells.typed(features["x"], pa.array(["AB", "c", None]), 0)
+    made = column_types.typed(features["x"], pa.array(["AB", "c", None]), 0)
     assert made.bad == {1: "is not in capital letters"}
-    states = statistics.states_of(features, {"x": made.values}, {})
-    assert statistics.summary(features, states)["x"]["missing"] == 1
+    states = column_types.states_of(features, {"x": made.values}, {})
+    assert column_types.summary(features, states)["x"]["missing"] == 1
 
 
 def test_a_measure_of_similarity_is_added_by_one_class(registered: None) -> None:

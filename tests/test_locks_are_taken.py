@@ -592,7 +592,7 @@ def test_the_users_own_function_is_imported_and_called_by_one_thread_at_a_time(
     calls = Turns(lambda values: [1.0 for _ in values])
     state = {"function": "own:f", "shape": [], "dtype": "float32"}
     monkeypatch.setattr(function, "imported", lambda name, folder: calls)
-    apply = function.load(state, tmp_path)
+    apply = function.function(state, tmp_path)
     at_once(*[lambda: apply(["a", "b"])] * 3)  # type: ignore[list-item]
     assert (calls.calls, calls.most) == (3, 1)
     monkeypatch.undo()

@@ -16,8 +16,7 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config.base import identity
 from tasks.draws import position
 from tasks.feed import orders
-from tasks.feed.order import batch_rows
-from tasks.feed.orders import permutation_in_blocks
+from tasks.feed.orders import batch_rows, permutation_in_blocks
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.ledger import prove

@@ -21,10 +21,9 @@ from tasks.config.base import identity
 from tasks.draws import permutation
 from tasks.errors import Refused, Stopped
 from tasks.feed import open_snapshot, orders
-from tasks.feed.batches import BatchReader
 from tasks.feed.needs import check_training
-from tasks.feed.order import batch_rows
-from tasks.feed.orders import LengthOrder
+from tasks.feed.orders import LengthOrder, batch_rows
+from tasks.feed.snapshot_reader import BatchReader
 from tasks.models.architectures.encoder import EncoderModel
 from tasks.processes.workbench import Workbench
 from tasks.training.config import TrainConfig

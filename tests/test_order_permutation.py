@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from tasks.draws import permutation, position, round_keys
 from tasks.errors import Refused
-from tasks.feed.order import EpochOrder, batch_rows, steps_of, stored
-from tasks.feed.orders import LengthOrder, permutation_in_blocks
+from tasks.feed.orders import EpochOrder, LengthOrder, batch_rows, permutation_in_blocks, steps_of, stored
 from tests.support.documents import DOCS
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -199,5 +198,5 @@ def test_batches_of_a_split_are_in_the_order_of_its_name(order: EpochOrder) -> N
 
 
 def test_order_needs_numpy_alone() -> None:
-    code = "import sys, tasks.feed.order; assert not {'tensorflow', 'keras', 'jax', 'PIL'} & set(sys.modules)"
+    code = "import sys, tasks.feed.orders; assert not {'tensorflow', 'keras', 'jax', 'PIL'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

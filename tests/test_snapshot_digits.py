@@ -19,8 +19,8 @@ from tasks.feed import open_snapshot
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
+from tasks.records.column_types.media import PixelSums
 from tasks.records.config import RecordsConfig
-from tasks.records.pixels import PixelSums
 from tasks.records.reading import RecordsReader
 from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import ImageSnapshot
@@ -118,7 +118,7 @@ def test_a_record_that_is_no_image_is_named(
     """Convert lets none through; records that were made elsewhere may hold one."""
     rows = {f"row/{n}": (b"no image" if n == 7 else png(n), n % 2) for n in range(60)}
     plain = PixelSums((4, 4, 1), [0], [0])
-    monkeypatch.setattr("tasks.records.column_types.media.sums", lambda payload, max_pixels: plain)
+    monkeypatch.setattr("tasks.records.column_types.media.pixel_sums", lambda payload, max_pixels: plain)
     outcome = conversion.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
     made = publish(Records, bench, outcome)
     with pytest.raises(Failed, match="row/7: image: 8 bytes, cannot identify image file"):
@@ -135,7 +135,7 @@ def test_reading_needs_no_tensorflow(snapshot: SnapshotReader) -> None:
     code = (
         "import sys; from tasks import sources; from tasks.snapshots import work; "
         "from tasks.records import conversion; "
-        "from tasks.feed import open_snapshot, order; "
+        "from tasks.feed import open_snapshot, orders; "
         f"print(open_snapshot({str(snapshot.path)!r}).arrays('train')['label'][:3].sum()); "
         "assert not {'tensorflow', 'keras', 'jax', 'mlflow', 'prefect'} & set(sys.modules)"
     )

@@ -16,16 +16,15 @@ import pytest
 from tasks.errors import Failed, Refused
 from tasks.feed.augmentations import AugmentConfig, Mixup
 from tasks.feed.augmenter import MIXED, OTHER_LABEL, Augmenter, input_kinds
-from tasks.feed.batches import CALL_BYTES, CALL_STEPS, BatchReader
 from tasks.feed.orders import BLOCK_BYTES, ORDERS, Ordered, rows_per_block
-from tasks.feed.snapshot_reader import SnapshotReader
+from tasks.feed.snapshot_reader import CALL_BYTES, CALL_STEPS, BatchReader, SnapshotReader
 from tasks.processes.workbench import Workbench
 from tasks.records.arrays import ArrayWriter, Shards, open_array, row_bytes
-from tasks.snapshots import lineage_of, parts_of, write_array
-from tasks.snapshots.table import MOST_ROWS, Progress, in_order
+from tasks.snapshots import Progress, lineage_of, parts_of, write_array
+from tasks.snapshots.table import MOST_ROWS, in_order
 from tasks.snapshots.tags import counted, padded_tags, shares_of
 from tasks.snapshots.tokens import _chunks
-from tasks.snapshots.transforms.moments import Moments
+from tasks.snapshots.transforms.statistics import Moments
 
 
 def test_a_file_of_rows_is_little_endian_and_has_as_many_as_it_says(tmp_path: Path) -> None:
@@ -130,9 +129,9 @@ def test_an_error_of_a_thread_comes_in_its_turn_and_ends_the_others() -> None:
 
 def test_progress_is_reported_now_and_then_and_at_the_end(bench: Workbench) -> None:
     told: list[tuple[Any, ...]] = []
-    report = Progress(replace(bench, progress=lambda *args: told.append(args)), 3 * MOST_ROWS)
+    report = Progress(replace(bench, progress=lambda *args: told.append(args)), 3 * MOST_ROWS, "examples", MOST_ROWS)
     for rows in (MOST_ROWS - 1, 1, 1, MOST_ROWS, MOST_ROWS - 1):
-        report(rows)
+        report.finish(rows)
     total = 3 * MOST_ROWS
     assert told == [(done, total, "examples") for done in (MOST_ROWS, 2 * MOST_ROWS + 1, total)]
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks.reader import decoding
+from tasks.reader import image as reading
+from tasks.records.column_types.media import NotAnImage, pixel_sums
 from tasks.records.config import RecordsConfig
-from tasks.records.pixels import NotAnImage, sums
 from tests.support.raw_data import kinds
 
 EVEN = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
@@ -42,19 +42,19 @@ def test_strips_change_no_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
     files += [encoded(Image.fromarray(noise)), encoded(Image.fromarray(noise), transparency=int(noise[0, 0]))]
 
     def results() -> list[tuple[Any, Any]]:
-        return [(decoding.flat(content, (1 << 20, 1 << 20)).tobytes(), sums(content, 10**9)) for content in files]
+        return [(reading.flat(content, (1 << 20, 1 << 20)).tobytes(), pixel_sums(content, 10**9)) for content in files]
 
     whole = results()
-    monkeypatch.setattr(decoding, "STRIP", 70)
+    monkeypatch.setattr(reading, "STRIP", 70)
     assert results() == whole
 
 
 def test_sixteen_bits_are_summed_without_a_wider_copy_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = np.random.default_rng(0).integers(0, 65_536, (1500, 1000), np.uint16)
     content = encoded(Image.fromarray(pixels), compress_level=0)
-    monkeypatch.setattr(decoding, "STRIP", 1 << 15)
+    monkeypatch.setattr(reading, "STRIP", 1 << 15)
     tracemalloc.start()
-    result = sums(content, 10**9)
+    result = pixel_sums(content, 10**9)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     wide = pixels.astype(np.int64)
@@ -68,5 +68,5 @@ def test_pillows_limits_refuse_and_warn_of_nothing(recwarn: pytest.WarningsRecor
         header = struct.pack(">II", side, side) + small[24:29]
         large = small[:16] + header + struct.pack(">I", zlib.crc32(b"IHDR" + header)) + small[33:]
         with pytest.raises(NotAnImage, match="pixels; records.max_pixels"):
-            sums(large, 64_000_000)
+            pixel_sums(large, 64_000_000)
     assert not recwarn.list

@@ -14,9 +14,8 @@ from tasks.artifacts import Records, Snapshot
 from tasks.config.task import WEIGHT
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
-from tasks.feed.batches import BatchReader
-from tasks.feed.order import batch_rows
-from tasks.feed.snapshot_reader import SnapshotReader
+from tasks.feed.orders import batch_rows
+from tasks.feed.snapshot_reader import BatchReader, SnapshotReader
 from tasks.records import conversion
 from tasks.records.arrays import open_array
 from tasks.records.config import RecordsConfig

@@ -95,9 +95,8 @@ def test_cells_of_a_file_become_the_arrays_without_our_code(
 
 def test_the_snapshot_has_the_reader_that_its_transforms_need(made: Snapshot) -> None:
     files = {row["path"] for row in made.manifest["files"] if row["path"].startswith("transform/")}
-    kinds = ("bucketize", "quantile", "standardise")
-    shared = ("__init__", "cast", "values", "filled", "formats", "logarithm")
-    assert files == {"transform/transform.json", *(f"transform/reader/{name}.py" for name in (*kinds, *shared))}
+    modules = ("__init__", "cast", "formats", "numbers", "values")
+    assert files == {"transform/transform.json", *(f"transform/reader/{name}.py" for name in modules)}
 
 
 FEATURES = {"town": feature("category"), "size": feature("number"), "price": feature("number", role="target")}

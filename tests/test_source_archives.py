@@ -19,8 +19,8 @@ from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
 from tasks.sources import archives
+from tasks.sources.archives import open_tree
 from tasks.sources.kinds.folders import ImageFolderSource, TextFilesSource
-from tasks.sources.trees import open_tree
 from tests.support.raw_data import pictures, texts
 from tests.support.rows import everything
 

@@ -11,7 +11,7 @@ import pytest
 
 from tasks.errors import Failed
 from tasks.sources import files
-from tasks.sources.files import Hashes
+from tasks.sources.files import Folder
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_an_unchanged_file_is_not_read_again(folder: Path, read: list[str], tmp_path: Path) -> None:
     names = ["a", "b", "c"]
     for _ in range(2):
-        assert Hashes(folder, tmp_path / "memory").of(names) == sha256("aa", "bb", "cc")
+        assert Folder(folder, tmp_path / "memory").of(names) == sha256("aa", "bb", "cc")
     assert sorted(read) == names
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_was_changed_is_read_again_whatever_its_time_says(
     how: str, folder: Path, read: list[str], tmp_path: Path
 ) -> None:
     """As after `cp -p`, `rsync -t` or `touch -r`: another content of the same size and modification time."""
-    assert Hashes(folder, tmp_path / "memory").of(["a", "b"]) == sha256("aa", "bb")
+    assert Folder(folder, tmp_path / "memory").of(["a", "b"]) == sha256("aa", "bb")
     before = (folder / "b").stat()
     content = "xx" if how != "grown" else "xxx"
     if how == "replaced":
@@ -64,7 +64,7 @@ def test_a_file_that_was_changed_is_read_again_whatever_its_time_says(
     os.utime(folder / "b", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (folder / "b").stat().st_mtime_ns == before.st_mtime_ns
     read.clear()
-    assert Hashes(folder, tmp_path / "memory").of(["a", "b"]) == sha256("aa", content)
+    assert Folder(folder, tmp_path / "memory").of(["a", "b"]) == sha256("aa", content)
     assert read == ["b"]
 
 
@@ -72,14 +72,14 @@ def test_a_file_that_is_too_young_is_read_again(folder: Path, read: list[str], t
     """Its next change could have the same time."""
     files.SETTLED_NS = 3600 * 10**9  # put back by the fixture
     for _ in range(2):
-        Hashes(folder, tmp_path / "memory").of(["a"])
+        Folder(folder, tmp_path / "memory").of(["a"])
     assert read == ["a", "a"]
 
 
 def test_a_file_that_changes_while_it_is_hashed_or_read_is_named(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hashes = Hashes(folder, None)
+    hashes = Folder(folder, None)
     [listed] = hashes.of(["a"])
     (folder / "a").write_text("zz")
     with pytest.raises(Failed, match="other content than was listed"):

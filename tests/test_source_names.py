@@ -14,7 +14,7 @@ from tasks.guess import guess_source
 from tasks.guess.folders import is_text, kinds_of
 from tasks.guess.samples import kind_of_file
 from tasks.sources.archives import archive_above
-from tasks.sources.class_folders import is_image, is_sound
+from tasks.sources.folders import is_image, is_sound
 from tasks.sources.streams import compression_of
 from tasks.sources.webdataset import is_webdataset
 

@@ -21,17 +21,17 @@ import pytest
 
 from tasks.environment.user_code import closure, importable
 from tasks.errors import Failed, Refused
-from tasks.sources import Bad, Rows, class_folders, files, name_some, payloads, streams, table_files
+from tasks.sources import Bad, Rows, folders, name_some, payloads, streams, table_files
+from tasks.sources.archives import open_tree
 from tasks.sources.csv import Csv
 from tasks.sources.delimited import Dialect, blocks, first_record
 from tasks.sources.encoding import bytes_entry, examples, framed, integer_entry
-from tasks.sources.files import SETTLED_NS, Hashes, groups
+from tasks.sources.files import SETTLED_NS, Folder, groups
 from tasks.sources.kinds.catalogues import TfdsSource
 from tasks.sources.kinds.columns import features_of
 from tasks.sources.kinds.folders import AudioFolderSource, ImageFolderSource, TextFilesSource
 from tasks.sources.kinds.tables import JsonlSource
-from tasks.sources.payloads import Payloads
-from tasks.sources.rows import Numbered, selected
+from tasks.sources.payloads import Payloads, selected
 from tasks.sources.streams import (
     BOM,
     LONGEST,
@@ -45,9 +45,8 @@ from tasks.sources.streams import (
     whole,
     without_bom,
 )
-from tasks.sources.table_files import Part, packed
-from tasks.sources.tfds_schema import kind_of
-from tasks.sources.trees import open_tree
+from tasks.sources.table_files import Numbered, Part, packed
+from tasks.sources.tfds import kind_of
 from tasks.sources.values import column, column_of, columns_of, leaves, names_in, text_of, value
 
 
@@ -146,7 +145,7 @@ def test_features_have_the_shape_of_their_type() -> None:
 
 def test_files_of_each_piece_are_those_that_were_listed_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sounds of unequal classes and splits, two or one of them in a partition."""
-    monkeypatch.setattr(class_folders, "PARTITION_FILES", 2)
+    monkeypatch.setattr(folders.ClassFolders, "partition_files", 2)
     names = [*(f"train/low/{number}.wav" for number in range(3)), "test/high/0.wav", "test/low/9.wav"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -177,29 +176,29 @@ def test_the_hash_of_a_settled_file_alone_is_kept(tmp_path: Path, monkeypatch: p
     root.mkdir()
     (root / "a").write_bytes(b"a")
     now = time.time_ns()
-    young = Hashes(root, memory)
+    young = Folder(root, memory)
     monkeypatch.setattr(time, "time_ns", lambda: now)
-    assert young.of(["a"]) == [hashlib.sha256(b"a").hexdigest()] and young._load() == {}
+    assert young.of(["a"]) == [hashlib.sha256(b"a").hexdigest()] and young._cache.load() == {}
     monkeypatch.setattr(time, "time_ns", lambda: now + 2 * SETTLED_NS)
     young.of(["a"])
-    assert list(young._load()) == ["a"]
+    assert list(young._cache.load()) == ["a"]
     (root / "b").write_bytes(b"b")
     monkeypatch.setattr(time, "time_ns", lambda: now + 10**12)
     young.of(["b"])
-    assert sorted(young._load()) == ["a", "b"], "what is known of others stays"
+    assert sorted(young._cache.load()) == ["a", "b"], "what is known of others stays"
     (root / "c").write_bytes(b"c")
     os.utime(root / "c", (1, 1))
     monkeypatch.setattr(time, "time_ns", lambda: (root / "c").stat().st_ctime_ns + SETTLED_NS // 2)
     young.of(["c"])
-    assert "c" not in young._load(), "copied with its old time a moment ago"
+    assert "c" not in young._cache.load(), "copied with its old time a moment ago"
     other = tmp_path / "other"
     other.mkdir()
-    assert Hashes(other, memory)._load() == {}, "a folder has its own"
+    assert Folder(other, memory)._cache.load() == {}, "a folder has its own"
 
 
 def test_a_file_is_read_as_it_was_listed(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a")
-    hashes = Hashes(tmp_path, None)
+    hashes = Folder(tmp_path, None)
     [listed] = hashes.of(["a"])
     assert hashes.read("a", listed) == b"a" and hashes.head("a", 9) == b"a"
     (tmp_path / "a").write_bytes(b"b")
@@ -391,11 +390,8 @@ def test_modules_of_the_user_are_forgotten_after_use(tmp_path: Path) -> None:
     [(PermissionError(13, "Permission denied"), "Permission denied"), (OSError(), "OSError"), (EOFError(), None)],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(error: Exception, saw: str | None) -> None:
-    def read() -> bytes:
+    with pytest.raises(Failed if saw else EOFError) as failed, streams.reading("a/b.csv"):
         raise error
-
-    with pytest.raises(Failed if saw else EOFError) as failed:
-        files._read_or_fail("a/b.csv", read)
     if saw:
         assert (failed.value.field, failed.value.saw) == ("a/b.csv", saw)  # type: ignore[attr-defined]
 

@@ -13,7 +13,7 @@ from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
-from tasks.sources import python
+from tasks.sources import table_files
 from tasks.sources.kinds.tables import PythonSource
 from tests.support.rows import everything
 
@@ -49,7 +49,7 @@ def yielding(folder: Path, values: str, columns: dict[str, str] = COLUMNS, **mor
 
 
 def test_examples_are_numbered_over_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python, "BATCH_ROWS", 2)
+    monkeypatch.setattr(table_files, "BATCH_ROWS", 2)
     read = everything(source(folder, arguments={"count": 5, "name": "x"}))
     assert read.rows == [("x0", 0), ("x1", 1), ("x2", 2), ("x3", 3), ("x4", 4)]
     assert (read.keys[4], read.places[4]) == ("own.people:read:000000004", "own.people:read row 5")

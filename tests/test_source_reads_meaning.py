@@ -19,7 +19,7 @@ from tasks.errors import Failed, Refused
 from tasks.exporting.raw_rows import rows_of
 from tasks.guess import Choices, guess_source
 from tasks.reader import cast
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.sources import sql as sql_module
 from tasks.sources.features import Feature, in_order
 from tasks.sources.kinds.folders import TextFilesSource
@@ -87,7 +87,7 @@ def test_every_type_of_arrow_is_read_or_ignored_by_name(tmp_path: Path) -> None:
         ("map", "took", "clock"), "ignore"
     )
     assert "took: ignored, duration[s] is not read" in guess.said
-    half = cells.typed(Feature("number", "float32"), columns["half"], 0)
+    half = column_types.typed(Feature("number", "float32"), columns["half"], 0)
     assert half.values.to_pylist() == list(range(60)) and not half.bad
     with pytest.raises(Refused, match=r"--label: map, map<string, int64.* is not read"):
         guess_source(path, Choices(label="map"))

@@ -42,11 +42,11 @@ def flac() -> bytes:
     return payload[:21] + bytes([payload[21] & 0xF0]) + bytes(4) + payload[26:]
 
 
-def log_mel(payload: bytes) -> Any:
-    from tasks.reader.log_mel import load
+def spectrogram(payload: bytes) -> Any:
+    from tasks.reader.log_mel import log_mel
 
     config = LogMel(rate=8000, seconds=1.0)
-    return load(config.fitter("audio", AUDIO, FOLDER).fitted().state, FOLDER)([payload])
+    return log_mel(config.fitter("audio", AUDIO, FOLDER).fitted().state, FOLDER)([payload])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def log_mel(payload: bytes) -> Any:
 )
 def test_it_is_read_to_its_end(payload: bytes, plain: str) -> None:
     assert decoded(payload) == (6000, 8000)
-    np.testing.assert_array_equal(log_mel(payload), log_mel(encoded(plain)))
+    np.testing.assert_array_equal(spectrogram(payload), spectrogram(encoded(plain)))
     transform, said = examples.log_mel([payload])
     assert (transform["seconds"], said) == (0.8, "0.75 s at 8,000 Hz")
 
@@ -76,4 +76,4 @@ def test_what_decodes_to_nothing_is_bad(payload: bytes) -> None:
     typed = Audio(AUDIO).typed(pa.array([payload]))
     assert list(typed.bad) == [0]
     with pytest.raises(Unusable, match="whole sound file"):
-        log_mel(payload)
+        spectrogram(payload)

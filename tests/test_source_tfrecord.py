@@ -19,7 +19,7 @@ from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
-from tasks.sources import encoding, table_files, tfrecord
+from tasks.sources import encoding, table_files
 from tasks.sources.kinds.tables import TfrecordSource
 from tasks.sources.record_files import decode, masked
 from tests.support.rows import everything
@@ -88,7 +88,7 @@ def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.Monkey
     config = write(*(person(number) for number in range(100)))
     whole = everything(config)
     monkeypatch.setattr(table_files, "PARTITION_BYTES", 2000)
-    monkeypatch.setattr(tfrecord, "BATCH_ROWS", 3)
+    monkeypatch.setattr(table_files, "BATCH_ROWS", 3)
     assert 4 < len(config.open().partitions()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 100

@@ -17,7 +17,7 @@ from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
-from tasks.sources import table_files, webdataset
+from tasks.sources import table_files
 from tasks.sources.kinds.tables import WebdatasetSource
 from tests.support.rows import everything
 
@@ -105,7 +105,7 @@ def test_pieces_are_ranges_of_a_file(write: Callable, monkeypatch: pytest.Monkey
     config = write(*(file for number in range(50) for file in sample(number)))
     whole = everything(config)
     monkeypatch.setattr(table_files, "PARTITION_BYTES", 20_000)
-    monkeypatch.setattr(webdataset, "BATCH_ROWS", 3)
+    monkeypatch.setattr(table_files, "BATCH_ROWS", 3)
     assert 4 < len(config.open().partitions()) < 20
     assert everything(config, backwards=True) == whole
     assert len(whole.keys) == 50 and not whole.bad

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.feed.order import batch_rows
+from tasks.feed.orders import batch_rows
 from tasks.training import ledger
 from tasks.training.ledger import LEDGER, SPAN, Ledger, hash_of, in_words, prove, spans
 from tests.support.ledgers import ledger_of

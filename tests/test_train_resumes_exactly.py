@@ -13,7 +13,7 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.errors import Failed, Stopped
 from tasks.feed.augmentations import Crop, Flip, Mixup, Noise
-from tasks.feed.order import batch_rows
+from tasks.feed.orders import batch_rows
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.reader import Unusable, cast
+from tasks.reader.values import NO_TIME
 from tasks.records.column_types import column_type
-from tasks.sources.features import DTYPES, NO_TIME, Feature
+from tasks.sources.features import DTYPES, Feature
 
 BLANK = st.text(" \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u3000", max_size=2)
 NUMERIC = st.one_of(

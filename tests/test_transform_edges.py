@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tasks.reader.function import imported
 from tasks.snapshots.packing import best_fit
-from tasks.snapshots.transforms import blake2b
+from tasks.snapshots.transforms import graphs
 from tasks.snapshots.transforms.categories import Vocabulary, VocabularyFitter
 from tasks.snapshots.transforms.numbers import Log, Missing, Standardise
 from tests.support.tables import feature
@@ -52,7 +52,7 @@ def test_the_hash_of_the_graph_is_that_of_python_at_every_length() -> None:
     lengths = [0, 1, 7, 8, 127, 128, 129, 255, 256, 257, 384]
     texts = [bytes(np.random.default_rng(n).integers(1, 256, n, np.uint8)) for n in lengths]
     expected = [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts]
-    assert blake2b.digest8(tf.constant(texts)[:, None], 3).numpy()[:, 0].tolist() == expected
+    assert graphs.digest8(tf.constant(texts)[:, None], 3).numpy()[:, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("lengths", [[9], [17], [18], [5, 9, 4], [8, 8, 8], [33, 2], [16, 1], [1, 1, 1]])

@@ -19,15 +19,14 @@ from hypothesis import strategies as st
 
 from tasks.errors import Failed, Refused
 from tasks.reader import cast
-from tasks.reader.quantile import TAIL, normal
-from tasks.snapshots.fitting import TransformConfig, fit
+from tasks.reader.numbers import TAIL, normal
+from tasks.snapshots.fitting import TransformConfig, fit, lay_out
+from tasks.snapshots.transforms import Fitted, own_array
 from tasks.snapshots.transforms.categories import Hash, Vocabulary
-from tasks.snapshots.transforms.layout import lay_out
 from tasks.snapshots.transforms.numbers import Bucketize, Keep, Log, Missing, Quantile, Standardise
-from tasks.snapshots.transforms.samples import ROWS, NumberSample, TextSample
+from tasks.snapshots.transforms.statistics import ROWS, NumberSample, TextSample
 from tasks.snapshots.transforms.texts import HashWords, Tokens, Words, fit_wordpiece
 from tasks.snapshots.transforms.times import TimeParts
-from tasks.snapshots.transforms.transform import Fitted, own_array
 from tasks.sources.features import Feature
 from tests.support.tables import applied, column_of, feature, table_of
 
@@ -244,7 +243,7 @@ def test_one_text_is_no_more_than_the_sample() -> None:
 
 def test_a_sample_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more rows than a sample has, read in tables of one, of seven, or all at once."""
-    monkeypatch.setattr("tasks.snapshots.transforms.samples.ROWS", 16)
+    monkeypatch.setattr("tasks.snapshots.transforms.statistics.ROWS", 16)
     random = np.random.default_rng(5)
     numbers = np.cumsum(random.exponential(size=200)).tolist()
     texts = ["".join(random.choice(list("abcdefgh"), 12)) for _ in range(200)]

@@ -13,9 +13,9 @@ from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from tasks.reader import Unusable
-from tasks.reader.decoding import ORIENTATION, flat
-from tasks.reader.image import load
-from tasks.records.pixels import sums
+from tasks.reader import image as reading
+from tasks.reader.image import ORIENTATION, flat
+from tasks.records.column_types.media import pixel_sums
 from tasks.snapshots.transforms.media import Image as ImageTransform
 from tasks.sources.features import DTYPES, Feature
 from tests.support.tables import FOLDER
@@ -61,7 +61,7 @@ def transformed(*payloads: bytes, **settings: Any) -> np.ndarray:
     """Images as a snapshot has them that is fitted on the same ones."""
     learning = ImageTransform(**{"height": 6, "width": 8, **settings}).fitter("image", IMAGE, FOLDER)
     learning.add(list(payloads), np.arange(len(payloads)))
-    return load(learning.fitted().state, FOLDER)(list(payloads))
+    return reading.image(learning.fitted().state, FOLDER)(list(payloads))
 
 
 OPAQUE, GREY = Image.fromarray(PIXELS[..., :3]), Image.fromarray(PIXELS[..., 0])
@@ -153,7 +153,7 @@ def test_a_bmp_whose_alpha_is_zero_everywhere_is_opaque(alpha: int) -> None:
     payload = b"BM" + struct.pack("<IHHI", 14 + 108 + len(pixels), 0, 0, 14 + 108) + header + pixels
     shown, channels = ([[10, 20, 30]] * 2, 3) if not alpha else ([[132, 137, 142], [255] * 3], 4)
     assert np.asarray(flat(payload)).tolist() == [shown]
-    assert sums(payload, 10).shape == (1, 2, channels)
+    assert pixel_sums(payload, 10).shape == (1, 2, channels)
 
 
 SCAN = np.linspace(300, 480, 48).round().reshape(6, 8)
@@ -182,7 +182,7 @@ def test_the_range_is_that_of_the_pixels_that_are_seen_and_of_the_train_split_al
     state = learning.fitted().state
     assert state["range"] == pytest.approx([300, 480], abs=0.5)
     brighter = encoded(Image.fromarray(np.full((4, 4), 9_000, np.uint16)))
-    assert (load(state, FOLDER)([brighter]) == 255).all()
+    assert (reading.image(state, FOLDER)([brighter]) == 255).all()
 
 
 def test_images_of_eight_bits_have_no_range() -> None:
@@ -197,7 +197,7 @@ def test_images_of_eight_bits_have_no_range() -> None:
 def test_statistics_of_sixteen_bits_are_of_their_levels() -> None:
     levels = np.array([[300, 40_000]])
     for kind in ("<u2", ">u2", "int32"):
-        found = sums(encoded(Image.fromarray(levels.astype(kind)), "TIFF"), 10)
+        found = pixel_sums(encoded(Image.fromarray(levels.astype(kind)), "TIFF"), 10)
         assert (found.shape, found.sums) == ((1, 2, 1), [40_300])
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.reader import logarithm
-from tasks.reader.quantile import normal
+from tasks.reader.numbers import natural, normal, signed
 from tasks.snapshots.transforms.graphs import frexp
 
 
@@ -28,8 +27,8 @@ def ranks() -> np.ndarray:
 
 
 CASES = {
-    "signed": (logarithm.signed, singles, "4a9147589ec62177"),
-    "natural": (logarithm.natural, lambda: ranks() + 1e-7, "ea1d531b70e0ec44"),
+    "signed": (signed, singles, "4a9147589ec62177"),
+    "natural": (natural, lambda: ranks() + 1e-7, "ea1d531b70e0ec44"),
     "normal": (normal, ranks, "1b30f561c423de46"),
 }
 
@@ -53,7 +52,7 @@ def test_tensors_give_the_bits_of_arrays(tf: Any, name: str) -> None:
 
 def test_logarithms_differ_from_those_of_the_library_by_its_last_digits() -> None:
     numbers = singles()
-    np.testing.assert_allclose(logarithm.signed(numbers), np.sign(numbers) * np.log1p(np.abs(numbers)), rtol=1e-15)
+    np.testing.assert_allclose(signed(numbers), np.sign(numbers) * np.log1p(np.abs(numbers)), rtol=1e-15)
     numbers = ranks()[ranks() > 0]
-    np.testing.assert_allclose(logarithm.natural(numbers), np.log(numbers), rtol=1e-15, atol=0)
-    assert np.isnan(logarithm.signed(np.array([np.nan]))).all()
+    np.testing.assert_allclose(natural(numbers), np.log(numbers), rtol=1e-15, atol=0)
+    assert np.isnan(signed(np.array([np.nan]))).all()

@@ -13,14 +13,13 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.reader import FORMAT, Reader, log_mel, quantile, tokens, words
-from tasks.reader.filled import filling
+from tasks.reader import FORMAT, Reader, log_mel, texts
 from tasks.reader.log_mel import FLOOR, decoded, mel_filters, resampled
-from tasks.reader.time_parts import load, names_of, on_circle, parts_of
+from tasks.reader.numbers import filling, quantile
+from tasks.reader.time_parts import names_of, on_circle, parts_of, time_parts
 from tasks.reader.values import NO_TIME, Unusable
 from tasks.snapshots.transforms.categories import most_frequent
-from tasks.snapshots.transforms.files import own_code
-from tasks.snapshots.transforms.function import Function
+from tasks.snapshots.transforms.function import Function, own_code
 from tasks.snapshots.transforms.numbers import Standardise, ranks
 from tasks.sources.features import Feature
 
@@ -62,8 +61,8 @@ def test_parts_that_come_again_are_places_on_a_circle() -> None:
 def test_a_missing_time_is_filled_and_indicated() -> None:
     state = {"fill": [7.0], "parts": ["hour"], "cyclical": False, "indicator": True}
     times = np.array([microseconds(datetime(2024, 5, 31, 18, tzinfo=UTC)), NO_TIME], np.int64)
-    assert load(state, Path())(times).tolist() == [[18.0, 0.0], [7.0, 1.0]]
-    assert load(state | {"indicator": False}, Path())(times).tolist() == [[18.0], [7.0]]
+    assert time_parts(state, Path())(times).tolist() == [[18.0, 0.0], [7.0, 1.0]]
+    assert time_parts(state | {"indicator": False}, Path())(times).tolist() == [[18.0], [7.0]]
 
 
 def test_a_missing_number_is_filled_before_it_is_changed_and_indicated() -> None:
@@ -77,7 +76,7 @@ def test_a_missing_number_is_filled_before_it_is_changed_and_indicated() -> None
 
 def test_a_number_outside_of_the_quantiles_has_the_rank_of_the_nearest() -> None:
     state: dict[str, Any] = {"values": [0.0, 10.0, 20.0], "levels": [0.0, 0.25, 1.0], "output": "uniform"}
-    apply = quantile.load(state | {"fill": 5.0, "shape": [], "indicator": False}, Path())
+    apply = quantile(state | {"fill": 5.0, "shape": [], "indicator": False}, Path())
     found = apply(np.array([-9.0, 0.0, 5.0, 10.0, 12.0, 20.0, 99.0, np.nan], np.float32))[:, 0]
     np.testing.assert_allclose(found, [0, 0, 0.125, 0.25, 0.4, 1, 1, 0.125], rtol=1e-6)
     values, levels = ranks(np.array([1.0, 1.0, 1.0, 2.0]), 4)
@@ -94,11 +93,11 @@ def test_a_vocabulary_is_by_count_then_by_name() -> None:
 
 def test_words_and_tokens_are_cut_at_the_length_and_padded() -> None:
     state = {"values": ["the", "cat"], "length": 3, "lowercase": True, "dtype": "uint16"}
-    found = words.load(state, Path())([["The", "dog"], ["cat", "the", "cat", "the"], []])
+    found = texts.words(state, Path())([["The", "dog"], ["cat", "the", "cat", "the"], []])
     assert found.tolist() == [[2, 1, 0], [3, 2, 3], [0, 0, 0]]
-    exact = words.load(state | {"lowercase": False}, Path())([["The", "the"]])
+    exact = texts.words(state | {"lowercase": False}, Path())([["The", "the"]])
     assert exact.tolist() == [[1, 2, 0]]
-    octets = tokens.load({"method": "bytes", "length": 4, "lowercase": True, "dtype": "uint16"}, Path())
+    octets = texts.tokens({"method": "bytes", "length": 4, "lowercase": True, "dtype": "uint16"}, Path())
     assert octets(["AB", "abcdef", "", "é"]).tolist() == [[98, 99, 0, 0], [98, 99, 100, 101], [0] * 4, [196, 170, 0, 0]]
 
 
@@ -142,7 +141,7 @@ def test_filters_are_triangles_with_one_at_least_for_each_band() -> None:
 
 def test_silence_is_the_floor_and_nothing_is_more_than_eight_decades_below_the_loudest() -> None:
     state = {"shape": [9, 4], "window": 64, "hop": 32, "samples": 320, "rate": 8000, "seconds": 0.04}
-    apply = log_mel.load(state, Path())
+    apply = log_mel.log_mel(state, Path())
     floor = (np.log10(FLOOR) + 4) / 4
     tone = np.sin(2 * np.pi * 1000 * np.arange(320) / 8000).astype(np.float32)
     silent, sounding = apply([b"", wav(tone)])

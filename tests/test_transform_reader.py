@@ -16,7 +16,7 @@ import soundfile
 
 from tasks.config.task import SERVED_AS
 from tasks.reader import Reader
-from tasks.snapshots.transforms.layout import SHARED
+from tasks.snapshots.fitting import SHARED
 from tests.support.kinds import FEATURES, ROWS, raw_row, transforms
 from tests.support.tables import arrays, from_rows, read_elsewhere, snapshot
 

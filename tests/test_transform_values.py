@@ -7,7 +7,6 @@ import decimal
 import hashlib
 import io
 import math
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import soundfile
 import tensorflow as tf
 
 from tasks.errors import Failed
-from tasks.reader import Reader, Unusable, cast
+from tasks.reader import Reader, Unusable, cast, transform
 from tasks.reader.function import FOLDER
-from tasks.reader.log_mel import mel_filters
+from tasks.reader.log_mel import log_mel, mel_filters
+from tasks.reader.numbers import bucketize
 from tasks.reader.values import NO_TIME
-from tasks.snapshots.fitting import TRANSFORMS
+from tasks.snapshots.fitting import TRANSFORMS, lay_out, target_names
 from tasks.snapshots.transforms.categories import Vocabulary
 from tasks.snapshots.transforms.function import Function
-from tasks.snapshots.transforms.layout import lay_out, target_names
 from tasks.snapshots.transforms.media import LogMel
 from tasks.snapshots.transforms.numbers import Bucketize, Keep, Missing, Quantile
 from tasks.snapshots.transforms.texts import HashWords, Words
@@ -152,8 +151,7 @@ def typed(values: Any) -> Any:
 @pytest.mark.parametrize("name", MADE)
 def test_the_reader_makes_of_values_what_the_transform_is_for(name: str) -> None:
     state, values, expected = MADE[name]
-    load = import_module(f"tasks.reader.{state['kind']}").load
-    found = load(state, Path())(typed(values))
+    found = transform(state, Path())(typed(values))
     assert found.shape == np.shape(expected)
     np.testing.assert_allclose(found, np.array(expected, found.dtype), rtol=1e-6, atol=1e-6)
 
@@ -186,7 +184,7 @@ def test_a_boundary_that_is_too_small_for_float32_parts_what_is_below_from_what_
     for boundary, expected in ((1e-60, [1, 1, 2, 2]), (-1e-60, [1, 2, 2, 2]), (0.0, [1, 2, 2, 2])):
         state = {"kind": "bucketize", "boundaries": [boundary]}
         made = Bucketize.graph([state])(tf.constant(numbers, tf.float64)[:, None])
-        read = import_module("tasks.reader.bucketize").load(state, Path())(np.array(numbers, np.float32))
+        read = bucketize(state, Path())(np.array(numbers, np.float32))
         assert made.numpy()[:, 0, 0].tolist() == read[:, 0].tolist() == expected, boundary
 
 
@@ -278,7 +276,7 @@ def test_the_power_of_a_window_is_that_of_the_next_power_of_two(window: int, siz
     bands = [(spectrum[low : low + len(of)] * of).sum() for low, of in mel_filters(5, size, 8000)]
     logarithm = np.log10(bands)
     expected = (np.maximum(logarithm, logarithm.max() - 8) + 4) / 4
-    made = import_module("tasks.reader.log_mel").load(state, Path())([payload.getvalue()])
+    made = log_mel(state, Path())([payload.getvalue()])
     np.testing.assert_allclose(made[0, 0], expected, rtol=1e-5)
 
 

@@ -27,8 +27,7 @@ from tasks.evaluation.metrics import Means, Metric, Order
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.units import Floats, Units, at, gathered
-from tasks.sources.hashes import Hashes
-from tasks.sources.rows import hashes_of
+from tasks.sources.hashes import Hashes, hashes_of
 
 Mask = npt.NDArray[np.bool_]
 

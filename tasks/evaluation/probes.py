@@ -223,9 +223,7 @@ def check(probes: Sequence[Probe], columns: Mapping[str, Feature], images: bool)
 
 def column_kinds(features: Mapping[str, Feature]) -> dict[str, str]:
     """Return the kind of each column of the records that is an input."""
-    return {
-        name: TEXT if each.kind in ("text", "words") else ANY for name, each in of_role(dict(features), "input").items()
-    }
+    return {name: TEXT if each.kind in ("text", "words") else ANY for name, each in of_role(features, "input").items()}
 
 
 def changed_by(probe: Probe, kinds: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,7 @@ from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS
 from tasks.reader import Values
-from tasks.records.reading import RecordsReader, typed
+from tasks.records.reading import RecordsReader, frame_of, typed
 from tasks.sources.features import Feature, of_role
 
 TRAIN = "train"
@@ -108,8 +108,6 @@ class SnapshotSplit(Split):
 
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Return columns of the records behind the examples: of each row its (first) record, of texts the files."""
-        from tasks.records.tables import frame_of
-
         tables = self._records.tables(self.name, list(names))
         frame = pl.concat(frame_of(table, self._records.features) for table in tables)
         if TOKENS in self.features:
@@ -175,8 +173,6 @@ def groups_of(records: RecordsReader, split: str) -> list[Any] | None:
     [name, *_] = [*of_role(records.features, "group"), ""]
     if not name:
         return None
-    from tasks.records.tables import frame_of  # imports TensorFlow, which the process of a flow does without
-
     tables = records.tables(split, [name])
     return [group for table in tables for group in frame_of(table, records.features)[name].to_list()]
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from tasks.config.base import LISTED, Conflict
 from tasks.config.kinds import Kind, any_of
 from tasks.config.task import IMAGE, SOUND, TOKENS
 from tasks.draws import Draws
-from tasks.reader.tokens import PADDING
+from tasks.reader.texts import PADDING
+from tasks.sources.kinds.columns import Text
 
-Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Extent = Annotated[int, Field(ge=1, le=4096)]
 Bounds = Annotated[tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], LISTED]

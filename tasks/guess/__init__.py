@@ -31,10 +31,9 @@ from tasks.guess.forms import rows_in
 from tasks.guess.found import Choices, Guess, name_of, refuse
 from tasks.guess.samples import DATABASES, ENDINGS, kind_of_file, sample_database, sample_files
 from tasks.guess.tables import guess_table
-from tasks.sources.archives import TAR, ZIP
-from tasks.sources.class_folders import is_image
-from tasks.sources.tfds_schema import INFO
-from tasks.sources.trees import Tree, open_tree
+from tasks.sources.archives import TAR, ZIP, Tree, open_tree
+from tasks.sources.folders import is_image
+from tasks.sources.tfds import INFO
 
 __all__ = ["Choices", "Guess", "guess_source"]
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from tasks.errors import Refused
+from tasks.guess.candidates import is_binary
+from tasks.guess.columns import with_several
 from tasks.guess.found import Choices, Columns, Guess, name_of
-from tasks.guess.predicted import is_binary, with_several
 from tasks.guess.samples import Sample, kind_of_file, sample_files
 from tasks.guess.tables import describe, guess_rows, guess_table, section
-from tasks.sources.class_folders import is_image, is_sound
+from tasks.sources.folders import is_image, is_sound
+from tasks.sources.values import is_text
 
 TABLES = ("csv", "jsonl", "parquet")
 TRIED = 100
@@ -110,8 +112,7 @@ def _is_of_folder(pattern: str, paths: Collection[str], files: Iterable[str], sa
 
 def _texts(values: pa.Array) -> list[str]:
     """Return the cells of a column of texts; none of another one."""
-    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    return [cell for cell in values.drop_null().to_pylist() if cell] if is_text else []
+    return [cell for cell in values.drop_null().to_pylist() if cell] if is_text(values.type) else []
 
 
 def _pattern(cells: Iterable[str], places: dict[str, list[str]]) -> str | None:

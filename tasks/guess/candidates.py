@@ -1,4 +1,4 @@
-"""Columns that may be a key, a group, a split, or codes of classes."""
+"""Columns that may be a key, a group, a split, codes of classes, or words and their tags."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import isotonic_regression
 
-from tasks.guess.column import FEW_CLASSES, NUMBER, Column
-from tasks.guess.predicted import is_binary
+from tasks.guess.column import FEW_CLASSES, NUMBER, Column, flat_texts, is_list_of_texts, is_numeric, item_of
+from tasks.guess.found import Tagged
 from tasks.records.column_types.numbers import Number
+from tasks.records.column_types.texts import lengths_of
 from tasks.records.config import USUAL_NAMES
+from tasks.sources.values import is_text
 
 CODES = re.compile(
     r"(.*[_ ])?(type|kind|class|category|cat|group|sex|gender|race|status|state|colou?r|region|zone|zip|sector|"
@@ -197,3 +201,60 @@ def is_called_label(name: str) -> bool:
 def last_part(name: str) -> str:
     """Return the last part of the name of a nested column."""
     return re.split(r"[/.]", name.strip())[-1]
+
+
+def is_binary(values: pa.Array) -> bool:
+    """Return whether a column has 0 and 1, and nothing else."""
+    plain = pt.is_integer(values.type) or pt.is_float32(values.type) or pt.is_float64(values.type)
+    if not (plain or is_text(values.type)):
+        return False
+    return {str(value) for value in values.unique().to_pylist()} in ({"0", "1"}, {"0.0", "1.0"})
+
+
+TAGS = re.compile(r"(.*_)?(ner|pos|chunk|iob2?)?_?(tags?|labels?|classes|entities|ner|pos)", re.I)
+"""Names by which a column of lists is that of tags."""
+MAX_TAGS = 200
+"""Different tags at most."""
+LENGTHS = 16
+"""The length of a row of words is a multiple of it."""
+LONGEST = 512
+
+
+def tagged(sample: Mapping[str, pa.Array], label: str | None) -> Tagged | None:
+    """Return the columns of words and tags: lists that are equally long in every row; None where there are none.
+
+    Tags are called as such, or chosen: lists of one length may be anything.
+
+    Args:
+        label: the column that the user chose to predict.
+    """
+    lists = {
+        name: values
+        for name, values in sample.items()
+        if is_list_of_texts(values) or pa.types.is_integer(item_of(values) or pa.null())
+    }
+    different = {name: len(pc.unique(flat_texts(values))) for name, values in lists.items()}
+    of_words = [name for name, values in lists.items() if not is_numeric(values)]
+    for words in sorted(of_words, key=lambda name: -different[name]):
+        fitting = [
+            name
+            for name in lists
+            if name != words
+            and (TAGS.fullmatch(name) if label is None else name == label)
+            and 1 < different[name] <= min(MAX_TAGS, different[words])
+            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))
+        ]
+        if fitting:
+            tags, lengths = fitting[0], lengths_of(lists[words])
+            usual, longest = int(np.quantile(lengths, 0.99)), int(lengths.max())
+            length = min(LONGEST, -(-max(usual, 1) // LENGTHS) * LENGTHS)
+            return Tagged(words, tags, tag_counts(lists[tags]), length, longest)
+    return None
+
+
+def tag_counts(values: pa.Array) -> dict[str, int]:
+    """Return how many items there are of each, numbers in their order and texts sorted."""
+    counted = {row["values"]: row["counts"] for row in pc.value_counts(flat_texts(values)).to_pylist()}
+    counted.pop(None, None)
+    numeric = is_numeric(values)
+    return dict(sorted(counted.items(), key=lambda item: float(item[0]) if numeric else item[0]))

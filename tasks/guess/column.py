@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.guess.tags import is_list_of_texts, is_numeric
 from tasks.reader.formats import MOST_ITEMS, Dates, Format, Lists, Numbers, of_state
 from tasks.reader.values import BLANKS, MISSING
 from tasks.reader.values import NUMBER as DECIMAL
 from tasks.records.column_types.numbers import Time
-from tasks.sources.class_folders import is_image, is_sound
 from tasks.sources.features import Feature
+from tasks.sources.folders import is_image, is_sound
+from tasks.sources.values import is_list, is_octets, is_text
 
 FEW_CLASSES = 20
 """Different integers at most that are classes and not a quantity."""
@@ -104,12 +104,12 @@ def look(values: pa.Array, root: Path) -> Column:
         values = values.dictionary_decode()
     if pt.is_float16(values.type):  # of which Arrow counts no different values
         values = values.cast(pa.float32())
-    if _is_list(values.type):
+    if is_list(values.type):
         return _of_lists(values)
     present = values.drop_null()
     if pt.is_null(values.type):
         return Column("category", 0, missing, rows)
-    if pt.is_binary(values.type) or pt.is_large_binary(values.type) or pt.is_struct(values.type):
+    if is_octets(values.type) or pt.is_struct(values.type):
         kind = payload_kind(_payloads(present))
         return Column(kind, len(present), missing, rows, why="by its first bytes" if kind != "ignore" else NO_FILE)
     if not _is_plain(values.type):
@@ -119,7 +119,7 @@ def look(values: pa.Array, root: Path) -> Column:
         return Column("category", distinct, missing, rows, ("false", "true"))
     if pt.is_timestamp(values.type) or pt.is_date(values.type):
         return Column("time", distinct, missing, rows)
-    if not (pt.is_string(values.type) or pt.is_large_string(values.type)):
+    if not is_text(values.type):
         numbers = np.asarray(present.cast(pa.float64(), safe=False))
         return with_numbers(Column("number", distinct, missing, rows), numbers[np.isfinite(numbers)])
     return _of_texts(present, missing, rows, root)
@@ -128,7 +128,7 @@ def look(values: pa.Array, root: Path) -> Column:
 def _is_plain(kind: pa.DataType) -> bool:
     """Return whether values of a type are read as they are."""
     numeric = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_boolean(kind)
-    return bool(numeric or pt.is_string(kind) or pt.is_large_string(kind) or pt.is_timestamp(kind) or pt.is_date(kind))
+    return bool(numeric or is_text(kind) or pt.is_timestamp(kind) or pt.is_date(kind))
 
 
 def _of_texts(present: pa.Array, missing: int, rows: int, root: Path) -> Column:
@@ -288,7 +288,7 @@ def _of_lists(values: pa.Array) -> Column:
             why = "as its lists of words have no tags; join them to texts for other tasks"
         return replace(Column("ignore", 0, values.null_count, len(values), why=why), items=_items(values.drop_null()))
     flat, rows, shape = values.drop_null(), len(values), list[int]()
-    while _is_list(flat.type):
+    while is_list(flat.type):
         lengths = set(np.asarray(pc.list_value_length(flat)).tolist())
         if len(lengths) > 1:
             return Column("ignore", 0, values.null_count, rows, why="its lists are of different lengths")
@@ -305,10 +305,6 @@ def _items(lists: pa.Array) -> dict[str, int]:
     return dict(sorted(counts.items())) if len(counts) <= min(MOST_ITEMS, max(len(lists) // 2, 2)) else {}
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
-
-
 def payload_kind(payloads: Iterable[bytes]) -> str:
     """Return the type of a column by the first bytes of its values: image, audio, or ignore."""
     heads = [payload[:16] for payload in payloads]
@@ -322,3 +318,29 @@ def _payloads(values: pa.Array) -> list[bytes]:
     """Return the bytes of some values, of a struct as Hugging Face writes it too."""
     some = [value.get("bytes") if isinstance(value, dict) else value for value in values.slice(0, 100).to_pylist()]
     return [value for value in some if isinstance(value, bytes)]
+
+
+WHOLE_OR_DECIMAL = re.compile(r"-?\d+(\.\d+)?")
+
+
+def is_list_of_texts(values: pa.Array) -> bool:
+    """Return whether a column has lists of texts."""
+    item = item_of(values)
+    return item is not None and is_text(item)
+
+
+def item_of(values: pa.Array) -> pa.DataType | None:
+    """Return the type of the items of lists of any length; None for another column."""
+    kind = values.type
+    return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
+
+
+def is_numeric(values: pa.Array) -> bool:
+    """Return whether all items of lists are numbers, or texts of some."""
+    flat = pc.unique(flat_texts(values))
+    return all(WHOLE_OR_DECIMAL.fullmatch(value) for value in flat.drop_null().slice(0, 1000).to_pylist())
+
+
+def flat_texts(values: pa.Array) -> pa.Array:
+    """Return the items of all lists as texts."""
+    return pc.list_flatten(values).cast(pa.large_string())

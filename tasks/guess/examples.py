@@ -18,10 +18,10 @@ from tasks.errors import Refused
 from tasks.guess.column import payload_kind
 from tasks.guess.forms import Form, leaves_of
 from tasks.guess.found import SUPPORTED
-from tasks.reader.decoding import BROKEN, DEEP, deep_levels
+from tasks.reader.image import BROKEN, DEEP, deep_levels
 from tasks.records.column_types.media import BLOCK
 from tasks.snapshots.transforms.media import range_of
-from tasks.snapshots.transforms.samples import NumberSample
+from tasks.snapshots.transforms.statistics import NumberSample
 from tasks.sources.record_files import decode
 from tasks.sources.tfrecord import payloads
 from tasks.sources.webdataset import Sample, is_json, is_webdataset, samples
@@ -82,7 +82,7 @@ def few_levels(payloads: Iterable[bytes]) -> str:
 
 def log_mel(payloads: Iterable[bytes]) -> tuple[dict[str, Any], str]:
     """Return the transform that fits sounds, and what they are: their rates and lengths."""
-    from tasks.reader.sounds import Sound
+    from tasks.reader.log_mel import Sound
 
     rates, lengths = Counter[int](), []
     for payload in payloads:

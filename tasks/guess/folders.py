@@ -20,10 +20,10 @@ from tasks.guess.splits import SHARES, draw_splits, keep_splits, shares_of_text
 from tasks.guess.tables import SAMPLED_FILES, few_to_judge, larger_splits, worries_of_classes
 from tasks.records.assignment import usual
 from tasks.records.config import USUAL_NAMES
-from tasks.sources.class_folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, is_image, is_sound
+from tasks.sources.archives import Tree
 from tasks.sources.features import in_order
+from tasks.sources.folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, is_image, is_sound
 from tasks.sources.kinds.folders import TextFilesSource
-from tasks.sources.trees import Tree
 
 IMAGES, SOUNDS = "images", "sounds"
 COMPARABLE = 0.25

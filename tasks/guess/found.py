@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tasks.errors import Refused
+from tasks.guess.column import WHOLE_OR_DECIMAL
 from tasks.guess.splits import Splits
-from tasks.guess.tags import Tagged
 
 
 @dataclass(frozen=True)
@@ -138,3 +138,22 @@ def name_of(path: Path | str) -> str:
 def refuse(path: Path | str, saw: str) -> Refused:
     """Return the error for what is no source."""
     return Refused("PATH", f"{path}: {saw}", SUPPORTED, "bring it into one of these forms, or write a preset by hand")
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A column of words and one of their tags."""
+
+    words: str
+    tags: str
+    classes: dict[str, int]
+    """Words of the sample by tag; numbers in their order."""
+    length: int
+    """A length for rows of words, which cuts few."""
+    longest: int
+    """Words of the longest row."""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the classes are numbers, and not their names."""
+        return all(WHOLE_OR_DECIMAL.fullmatch(name) for name in self.classes)

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pydantic import TypeAdapter
 
 from tasks.errors import Refused
 from tasks.guess import examples, forms
 from tasks.guess.column import payload_kind
 from tasks.guess.forms import Form
+from tasks.guess.splits import listed
 from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY
 from tasks.sources.files import find
-from tasks.sources.kinds import SourceConfig
-from tasks.sources.kinds.tables import CsvSource
 from tasks.sources.tfrecord import is_shard
+from tasks.sources.values import is_octets
 from tasks.sources.webdataset import is_webdataset
 
 SAMPLED = 10_000
@@ -121,11 +120,10 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     key = source.get("key") or (KEY if KEY in form.types else None)
     types = {**form.types, **({key: "category"} if key else {})}
     columns = [name for name, kind in types.items() if kind != "ignore"]
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python({**source, "key": key, "columns": types})
-    if isinstance(config, CsvSource):  # other cells may mean a missing value, or a class: `guess_columns` sees
-        config = config.model_copy(update={"missing": ("",)})
-    opened = config.open()
-    opened.fingerprint()
+    section = {**source, "key": key, "columns": types}
+    if source["kind"] == "csv":  # other cells may mean a missing value, or a class: `guess_columns` sees
+        section["missing"] = [""]
+    opened = listed(section)
     partitions = opened.partitions()
     small = sum(partition.bytes for partition in partitions) <= SAMPLED_BYTES
     chosen = (
@@ -177,7 +175,7 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
 
 def _decoded(values: pa.Array) -> pa.Array:
     """Return bytes that are text as such; all other values as they are."""
-    if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
+    if not is_octets(values.type):
         return values
     if payload_kind(values.drop_null().slice(0, 100).to_pylist()) != "ignore":
         return values

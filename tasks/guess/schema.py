@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from tasks.errors import one_line
 from tasks.guess.column import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME
 from tasks.guess.found import Columns
-from tasks.records import cells
+from tasks.reader.cast import EPOCH, MICROSECOND
+from tasks.records import column_types
 from tasks.records.column_types import column_type
-from tasks.sources.features import EPOCH, KEY, MICROSECOND, Feature
+from tasks.sources.features import KEY, Feature
 
 FEATURES: dict[str, Feature] = {feature.kind: feature for feature in (NUMBER, CATEGORY, TEXT, TIME)}
 
@@ -57,7 +58,7 @@ def schema_of(name: str, columns: Columns, sample: Mapping[str, pa.Array]) -> st
 def rules_of(kind: str, raw: pa.Array) -> Iterator[Rule]:
     """Yield the rules of a column from raw values; those that are bad do not count."""
     feature = FEATURES[kind]
-    typed = cells.typed(feature, raw, 0)
+    typed = column_types.typed(feature, raw, 0)
     good = np.ones(len(raw), bool)
     good[list(typed.bad)] = False
     values = typed.values.filter(pa.array(good))

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from tasks.errors import Refused
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.records.assignment import COLUMN, Assignment
 from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category
 from tasks.records.config import USUAL_NAMES, RecordsConfig
 from tasks.records.sorting import one_chunk
-from tasks.sources import Rows
+from tasks.sources import Rows, Source
 from tasks.sources.encoding import Encoded, bytes_entry, join, values_of
 from tasks.sources.features import Feature, of_role
-from tasks.sources.hashes import SPACE, Hashes, bounds, digests, split_numbers
+from tasks.sources.hashes import SPACE, Hashes, digests, hashes_of, split_numbers
 from tasks.sources.kinds import SourceConfig
-from tasks.sources.rows import hashes_of, hashes_of_rows
+from tasks.sources.table_files import hashes_of_rows
 
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
 HELD_OUT_BYTES = 500_000
@@ -108,6 +108,14 @@ def shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
+def listed(section: dict[str, Any]) -> Source:
+    """Return the source of a section, open, and with what it has listed."""
+    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(section)
+    source = config.open()
+    source.fingerprint()
+    return source
+
+
 class Drawn(NamedTuple):
     """Examples to be drawn into splits."""
 
@@ -123,9 +131,7 @@ def examples_of(source: dict[str, Any], only: Collection[str] = ()) -> Drawn:
     Args:
         only: splits of the source whose examples are taken; empty: all.
     """
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
-    opened = config.open()
-    opened.fingerprint()
+    opened = listed(source)
     features = dict(opened.features)
     assignment = Assignment(RecordsConfig(), features, ())
     column = next(iter(of_role(features, "split")), None)
@@ -163,7 +169,7 @@ def choose(drawn: Drawn, shares: Iterable[dict[str, float]]) -> tuple[dict[str, 
     labels = np.zeros(len(drawn.hashes), np.int64) if drawn.labels is None else drawn.labels
     classes = len(np.unique(labels[labels >= 0]))
     for candidate in shares:
-        names, _ = bounds(candidate)
+        names = sorted(candidate)
         wanted = [1 if name == "train" or not few else max(1, round(candidate[name] * len(labels))) for name in names]
         best, chosen = (False, 0), None
         for seed in range(SEEDS if few else 1):
@@ -184,7 +190,7 @@ def choose(drawn: Drawn, shares: Iterable[dict[str, float]]) -> tuple[dict[str, 
 
 def _classes(feature: Feature, raw: pa.Array) -> pa.Array:
     """Return the class of each row, null of rows without one."""
-    typed = cells.typed(feature, raw, 0)
+    typed = column_types.typed(feature, raw, 0)
     bad = np.isin(np.arange(len(raw)), list(typed.bad))
     return pc.if_else(pa.array(bad), None, typed.values)
 
@@ -203,7 +209,7 @@ def _contents(raw: dict[str, pa.Array], features: dict[str, Feature]) -> Hashes:
         if feature.kind in PAYLOADS:
             entries += bytes_entry(name, pc.fill_null(raw[name].cast(pa.large_binary()), b""))
         else:
-            typed = cells.typed(feature, raw[name], 0)
+            typed = column_types.typed(feature, raw[name], 0)
             entries += typed.exact or column_type(feature).entry(name, typed.values)
     return digests(values_of(join(*entries)))[:, 0]
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import TypeAdapter
 
 from tasks.errors import Refused
 from tasks.guess.candidates import is_called_label
@@ -21,12 +20,12 @@ from tasks.guess.columns import guess_columns
 from tasks.guess.examples import few_levels, image_shape, log_mel
 from tasks.guess.found import Choices, Columns, Guess
 from tasks.guess.samples import Sample
-from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
-from tasks.guess.tags import VOCABULARY
+from tasks.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, listed, shares_of_text
+from tasks.reader.cast import EPOCH, MICROSECOND
 from tasks.reader.formats import Dates
-from tasks.records import cells
-from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
-from tasks.sources.kinds import SourceConfig
+from tasks.reader.values import NO_TIME
+from tasks.records import column_types
+from tasks.sources.features import Feature
 from tasks.sources.kinds.tables import CsvSource
 
 MUCH_MISSING = 0.4
@@ -249,7 +248,7 @@ def _offers_of_times(columns: Columns, sample: Sample) -> Iterator[str]:
             continue
         form = columns.formats.get(name)
         feature = Feature("time", "int64", format=None if form is None else {"kind": Dates.kind, **form})
-        times = np.sort(np.asarray(cells.typed(feature, sample.columns[name], 0).values))
+        times = np.sort(np.asarray(column_types.typed(feature, sample.columns[name], 0).values))
         begin, *later = times[[0, len(times) * 8 // 10, len(times) * 9 // 10]].tolist()
         if begin == NO_TIME or not begin < later[0] < later[1] or later[1] - begin < DAY:
             continue
@@ -292,9 +291,7 @@ def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
 
 def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
     """Return the first values of a column of files."""
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
-    opened = config.open()
-    opened.fingerprint()
+    opened = listed(source)
 
     def values() -> Iterator[bytes]:
         for partition in opened.partitions():
@@ -305,3 +302,6 @@ def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
                 yield from (value for value in column.to_pylist() if value)
 
     return list(islice(values(), SAMPLED_FILES))
+
+
+VOCABULARY = 20_000

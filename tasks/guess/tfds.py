@@ -15,8 +15,7 @@ from tasks.guess.tables import counts_of, describe, guess_rows, section
 from tasks.records.config import USUAL_NAMES
 from tasks.sources.kinds.catalogues import NAME, TfdsSource
 from tasks.sources.kinds.columns import ColumnsSource
-from tasks.sources.tfds import Tfds
-from tasks.sources.tfds_schema import INFO, SCHEMA, Prepared, flat, kind_of, read_json
+from tasks.sources.tfds import INFO, SCHEMA, Prepared, Tfds, flat, kind_of, read_json
 
 PREFIX = "tfds:"
 

@@ -5,15 +5,16 @@ This folder imports nothing of Millrace and, at import, NumPy alone. Exports car
     from reader import Reader                    # with `transform` on the import path
     inputs = Reader.open("transform")(rows)      # rows: dicts, as of `csv.DictReader` or `json.loads`
 
-Images need Pillow, sounds soundfile, tokens (other than bytes) tokenizers. A module per kind of transform has
-`load(state, folder) -> Apply`; the snapshot calls the same code.
+Images need Pillow, sounds soundfile, tokens (other than bytes) tokenizers. A kind of transform is a function of its
+name, `KIND(state, folder) -> Apply`, in a module of its name or that of its family; the snapshot calls the same code.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,15 @@ from numpy.typing import NDArray
 from . import cast
 from .values import Apply, Unusable, Values
 
-__all__ = ["Apply", "Reader", "Unusable", "Values"]
+__all__ = ["Apply", "Reader", "Unusable", "Values", "transform"]
 
 FORMAT = 1
+FAMILIES = {
+    **dict.fromkeys(("standardise", "log", "keep", "quantile", "bucketize"), "numbers"),
+    **dict.fromkeys(("vocabulary", "hash"), "categories"),
+    **dict.fromkeys(("tokens", "words", "hash_words"), "texts"),
+}
+"""The module of the kinds that share one."""
 DESCRIPTION = "transform.json"
 
 
@@ -52,8 +59,7 @@ class Reader:
         self._layout: list[dict[str, Any]] = description["layout"]
         self._missing = frozenset(description["missing"])
         self._applies: dict[str, Apply] = {
-            name: import_module(f".{state['kind']}", __name__).load(state, folder)
-            for name, state in description["transforms"].items()
+            name: transform(state, folder) for name, state in description["transforms"].items()
         }
 
     @classmethod
@@ -80,12 +86,12 @@ class Reader:
         for name, column in self._columns.items():
             for number, row in enumerate(listed):
                 if name not in row:
-                    with _Named(name):
+                    with _named(name):
                         raise Unusable(number, "is not there", "must be given, None where missing")
             raw = [row[name] for row in listed]
             if (pattern := column.get("file")) is not None:  # the path of the file that a cell means
                 raw = [pattern.replace("{}", cell) if isinstance(cell, str) and cell else cell for cell in raw]
-            with _Named(name):
+            with _named(name):
                 typed[name] = cast.column(
                     raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder), column.get("format")
                 )
@@ -102,7 +108,7 @@ class Reader:
         }
         for place in self._layout:
             name = place["column"]
-            with _Named(name):
+            with _named(name):
                 result = self._applies[name](typed[name])
             if "start" in place:
                 arrays[place["array"]][:, place["start"] : place["stop"]] = result
@@ -111,15 +117,19 @@ class Reader:
         return arrays
 
 
-class _Named:
-    """Adds the column's name to an `Unusable`."""
+def transform(state: dict[str, Any], folder: Path) -> Apply:
+    """Return a fitted transform, to whose state files of the folder may belong."""
+    kind = state["kind"]
+    module = import_module(f".{FAMILIES.get(kind, kind)}", __name__)
+    apply: Apply = getattr(module, kind)(state, folder)
+    return apply
 
-    def __init__(self, column: str) -> None:
-        self._column = column
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Unusable):
-            error.column = self._column
+@contextmanager
+def _named(column: str) -> Iterator[None]:
+    """Add the column's name to an `Unusable`."""
+    try:
+        yield
+    except Unusable as error:
+        error.column = column
+        raise

@@ -23,9 +23,9 @@ LOADED: dict[str, Path] = {}
 """The folder from which each top-level module was imported here."""
 
 
-def load(state: dict[str, Any], folder: Path) -> Apply:
+def function(state: dict[str, Any], folder: Path) -> Apply:
     """Return the transform: [rows, 1] of a function of scalars, else [rows, *shape], in the dtype of the state."""
-    function = imported(state["function"], folder / FOLDER)
+    own = imported(state["function"], folder / FOLDER)
     calling = threading.Lock()  # the user's code may not be ready for threads
     shape = tuple(state["shape"])
 
@@ -33,7 +33,7 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
         if not len(values):
             return np.empty((0, *(shape or (1,))), np.dtype(state["dtype"]))
         with calling:
-            result = called(state["function"], function, values)
+            result = called(state["function"], own, values)
         if result.shape != (len(values), *shape):
             rule = f"must return an array of shape {[len(values), *shape]}"
             raise ValueError(f"{state['function']} returned {list(result.shape)}; {rule}")

@@ -14,7 +14,7 @@ PERIODS = {"month": (1, 12), "day": (1, 31), "weekday": (0, 7), "hour": (0, 24)}
 """First value and number of values of the parts that come again."""
 
 
-def load(state: dict[str, Any], folder: Path) -> Apply:
+def time_parts(state: dict[str, Any], folder: Path) -> Apply:
     """Return the transform to float32 [rows, numbers], the indicator last."""
     fill = np.array(state["fill"], np.float32)
 

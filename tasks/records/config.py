@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, Section
+from tasks.sources.kinds.columns import Text
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 Age = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
-Text = Annotated[str, StringConstraints(min_length=1)]
 
 SPLITS = ("train", "validation", "test")
 RESERVED = {"examples", "read", "quarantined", "filtered", "skipped", "duplicates", "near_duplicates"}

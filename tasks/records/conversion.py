@@ -18,7 +18,8 @@ from tasks.artifacts import Outcome
 from tasks.config.base import identity
 from tasks.environment.hardware import return_freed
 from tasks.errors import Failed
-from tasks.records import duplicates, tfds
+from tasks.records import duplicates
+from tasks.records.column_types import TFDS, column_type, merged, summary
 from tasks.records.config import RecordsConfig
 from tasks.records.duplicates import Dropped
 from tasks.records.merging import Merger, Regrouper, Shard, Spills, WrittenShard
@@ -26,11 +27,10 @@ from tasks.records.near import Compared, search
 from tasks.records.near.search import Near
 from tasks.records.profile import profile
 from tasks.records.sorting import NAMED, SPILL_VERSION, Sorter, Spill
-from tasks.records.statistics import merged, summary
 from tasks.sources import Bad, Partition, Source, name_some
 from tasks.sources.features import Feature, in_order
 from tasks.sources.kinds import SourceConfig
-from tasks.store.files import canonical
+from tasks.store.files import canonical, pretty
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -86,7 +86,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     states = {split: merged(features, (part.statistics for part in of_split)) for split, of_split in parts.items()}
     _refuse_one_class(features, merged(features, states.values()))
     sizes = {split: [(part.examples, part.bytes) for part in of_split] for split, of_split in parts.items()}
-    for path, content in tfds.metadata(name, features, sizes).items():
+    for path, content in tfds_metadata(name, features, sizes).items():
         bench.staging.put(path, content)
     summaries = {split: summary(features, state) for split, state in states.items()}
     everything = _counts(notes, copies, near)
@@ -257,3 +257,44 @@ def _refuse_one_class(features: Mapping[str, Feature], states: Mapping[str, Any]
         if feature.role == "label" and len(classes := states[name]["classes"]) < 2:
             rule, remedy = "labels need at least two", "add examples of another class"
             raise Failed(name, f"one class only, {next(iter(classes))}", rule, remedy)
+
+
+def tfds_metadata(
+    name: str, features: Mapping[str, Feature], shards: Mapping[str, list[tuple[int, int]]]
+) -> dict[str, bytes]:
+    """Return the files by which `tfds.builder_from_directory` reads records, by name: without date and host.
+
+    Args:
+        shards: (examples, bytes) of every shard of each split, in order.
+    """
+    info = {
+        "name": name,
+        "version": "1.0.0",
+        "description": f"Records of the source {name}, made by Millrace.",
+        "fileFormat": "tfrecord",
+        "splits": [
+            {
+                "name": split,
+                "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+                "shardLengths": [str(examples) for examples, _ in lengths],
+                "numBytes": str(sum(size for _, size in lengths)),
+            }
+            for split, lengths in sorted(shards.items())
+        ],
+    }
+    schema = {
+        "pythonClassName": f"{TFDS}.features_dict.FeaturesDict",
+        "featuresDict": {"features": {name: _connector(feature) for name, feature in sorted(features.items())}},
+    }
+    labels = {
+        f"{name}.labels.txt": "".join(f"{label}\n" for label in feature.classes).encode()
+        for name, feature in features.items()
+        if feature.classes is not None and feature.role == "label"
+    }
+    return {"dataset_info.json": pretty(info), "features.json": pretty(schema), **labels}
+
+
+def _connector(feature: Feature) -> dict[str, Any]:
+    """Return the tfds description of a feature; sizes are strings, as protobuf's JSON has 64-bit integers."""
+    connector = column_type(feature).connector()
+    return {**connector, "pythonClassName": f"{TFDS}.{connector['pythonClassName']}"}

@@ -89,12 +89,12 @@ def find(spills: Spills, features: Mapping[str, Feature], handling: Handling, dr
     """
     copies = Copies(handling)
     for table in parts(spills, CONTENT, dropped):
-        rows = [_Row.read(spills, features, table, index) for index in equal(table, CONTENT)]
+        groups = [_Row.read(spills, features, table, index) for index in equal(table, CONTENT)]
         del table  # before the next one is read
-        for group in rows:
-            _count(copies, sorted(group, key=lambda row: row.key))
+        for group in groups:
+            _count(copies, group)
             if handling == "drop":
-                for row in sorted(group, key=lambda row: row.key)[1:]:
+                for row in group[1:]:
                     mask = copies.dropped.setdefault(row.spill, np.zeros(spills.rows(row.spill), bool))
                     mask[row.number] = True
     copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
@@ -139,8 +139,8 @@ class _Row:
         table: Mapping[str, NDArray[Any]],
         group: NDArray[np.int64],
     ) -> list[_Row]:
-        """Read the rows of a group."""
-        predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]
+        """Read the rows of a group, in order of key."""
+        predicted = [name for role in ("label", "target") for name in of_role(features, role)]
         rows = []
         for index in group:
             spill, number = int(table["spill"][index]), int(table["row"][index])
@@ -148,7 +148,7 @@ class _Row:
             rows.append(
                 cls(spill, number, spills.split(spill, number), spills.value(spill, KEY, number), ", ".join(values))
             )
-        return rows
+        return sorted(rows, key=lambda row: row.key)
 
 
 def _count(copies: Copies, group: list[_Row]) -> None:

@@ -17,10 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.records.arrays import ArrayWriter
-from tasks.records.column_types import column_type
+from tasks.records.column_types import States, column_type, merged, states_of
 from tasks.records.near import ASIDE
 from tasks.records.sorting import PLACE, ROW, SPLIT, Spill, one_chunk, write_spill
-from tasks.records.statistics import States, merged, states_of
 from tasks.sources.encoding import examples, framed
 from tasks.sources.features import Feature
 from tasks.sources.hashes import SPACE, shard_bounds
@@ -212,10 +211,10 @@ class Merger:
                 yield table.take(pa.array(order)).combine_chunks()
 
     def _rows(self, spill: int, split: int, low: int, high: int) -> pa.Table:
-        start, stop = self._spills.between(spill, split, low, high)
-        table = self._spills.table(spill).slice(start, stop - start)
+        table = self._spills.slice(spill, split, low, high)
         table = table.select([name for name in table.column_names if not name.startswith(ASIDE)])
         if (dropped := self._dropped.get(spill)) is not None:
+            start, stop = self._spills.between(spill, split, low, high)
             table = table.filter(pa.array(~dropped[start:stop]))
         return table
 

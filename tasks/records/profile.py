@@ -1,10 +1,7 @@
-"""Statistics of a split, and a closer look at its columns: distributions, associations, suspicions.
-
-Integers (counts, pixels, bytes) are summed exactly and floats by Chan's method in order of shard, so that the result
-does not depend on which attempt wrote which shard.
+"""A closer look at the columns of a conversion: distributions, associations, suspicions.
 
 It is made of a sample of each split: the rows with the lowest places, which are keyed hashes, so that the sample is
-random and the same for the same data. Counts, means and extremes are of all rows (`tasks.records.statistics`).
+random and the same for the same data. Counts, means and extremes are of all rows (`tasks.records.column_types`).
 """
 
 from __future__ import annotations
@@ -17,10 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
+from tasks.reader.values import NO_TIME
 from tasks.records.column_types.numbers import Number
 from tasks.records.merging import Spills
 from tasks.records.sorting import one_chunk
-from tasks.sources.features import NO_TIME, Feature, of_role
+from tasks.sources.features import Feature, of_role
 from tasks.sources.hashes import SPACE
 
 SAMPLE = 10_000
@@ -68,7 +66,7 @@ def profile(spills: Spills, features: Mapping[str, Feature], states: Mapping[str
         name: {split: _values(feature, table[name]) for split, table in samples.items() if table.num_rows}
         for name, feature in shown.items()
     }
-    predicted = [name for role in ("label", "target") for name in of_role(dict(shown), role)]
+    predicted = [name for role in ("label", "target") for name in of_role(shown, role)]
     columns: dict[str, dict[str, Any]] = {}
     for name, of_splits in values.items():
         columns[name] = {"histogram": _histogram(of_splits)}

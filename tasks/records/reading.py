@@ -1,10 +1,10 @@
-"""Access to records by split and index; only `RecordsReader.table` imports TensorFlow."""
+"""Access to records by split and index, as bytes, examples or tables; only tables import TensorFlow."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ from tasks.sources.features import KEY, Feature, of_role
 from tasks.sources.record_files import Parsed, RecordFile, decode
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    import polars as pl
+    import tensorflow as tf
 
 SHARD = re.compile(r"(?P<name>\w+)-(?P<split>\w+)\.tfrecord-(?P<number>\d{5})-of-(?P<total>\d{5})")
 
@@ -102,10 +102,7 @@ class RecordsReader:
 
     def table(self, split: str, rows: Iterable[int], names: Sequence[str] | None = None) -> pa.Table:
         """Return some examples of a split, by index, as a table with the columns of `tables`."""
-
         import tensorflow as tf
-
-        from tasks.records.tables import column_of, layout_of
 
         features = {name: self.features[name] for name in names or self.features}
         layout = {name: layout_of(feature) for name, feature in features.items()}
@@ -169,10 +166,49 @@ class _Split:
         return self._files[shard][index - int(self.ends[shard - 1] if shard else 0)]
 
 
+STRINGS = {"key": pa.string(), "category": pa.string(), "text": pa.large_string()}
+
+
+def layout_of(feature: Feature) -> tf.io.FixedLenFeature | tf.io.RaggedFeature:
+    """Return how TensorFlow parses a feature."""
+    import tensorflow as tf
+
+    if feature.kind in ("words", "tags"):
+        return tf.io.RaggedFeature(tf.string if feature.kind == "words" else tf.int64, row_splits_dtype=tf.int64)
+    if feature.kind == "number":
+        return tf.io.FixedLenFeature(feature.shape, tf.float32)
+    return tf.io.FixedLenFeature((), tf.int64 if feature.kind in ("label", "time") else tf.string)
+
+
+def column_of(feature: Feature, parsed: Any) -> pa.Array:
+    """Return parsed values, a tensor, as a column: of arrays of numbers fixed-size lists, of words and tags lists."""
+    from tasks.records.column_types.numbers import Number
+
+    if feature.kind in ("words", "tags"):
+        flat, ends = parsed.flat_values.numpy(), parsed.row_splits.numpy().astype(np.int32)
+        items = pa.array(list(flat), pa.binary()).cast(pa.string()) if feature.kind == "words" else pa.array(flat)
+        return pa.ListArray.from_arrays(pa.array(ends), items)
+    values: NDArray[Any] = parsed.numpy()
+    if feature.kind == "number":
+        return Number(feature).array(values.reshape(len(values), -1))
+    if feature.kind in ("label", "time"):
+        return pa.array(values.astype(np.int64))
+    return pa.array(list(values), pa.large_binary()).cast(STRINGS.get(feature.kind, pa.large_binary()))
+
+
+def frame_of(table: pa.Table, features: Mapping[str, Feature]) -> pl.DataFrame:
+    """Return columns with one value as a frame, missing values as null, of labels the class names."""
+    from tasks.records import rules
+
+    for place, name in enumerate(table.column_names):
+        if (classes := features[name].classes) is not None and features[name].kind == "label":
+            named = pa.array(classes, pa.string()).take(table[name].combine_chunks())
+            table = table.set_column(place, name, named)
+    return rules.frame_of(table, {name: features[name].kind for name in table.column_names})
+
+
 def typed(column: pa.Array | pa.ChunkedArray, feature: Feature) -> Values:
     """Return the values of a column of `RecordsReader.tables`; a null is a missing value."""
-    import pyarrow as pa
-
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if feature.kind == "number":
         if feature.shape:

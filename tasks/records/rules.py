@@ -18,8 +18,9 @@ from pydantic import ValidationError
 
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
+from tasks.reader.values import NO_TIME
 from tasks.records.config import ColumnRules, RecordsConfig, SchemaFile
-from tasks.sources.features import NO_TIME, Feature
+from tasks.sources.features import Feature
 
 FIELD = "records.schema_file"
 RULES_VERSION = 2

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.records import cells
+from tasks.records import column_types
 from tasks.records.assignment import COLUMN, UNASSIGNED, Assignment
 from tasks.records.column_types import column_type
 from tasks.records.column_types.categories import Category, unequal
@@ -27,8 +27,8 @@ from tasks.records.rules import Rules
 from tasks.sources import Partition, Rows, Source
 from tasks.sources.encoding import Encoded, join, values_of
 from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
-from tasks.sources.hashes import digests, places
-from tasks.sources.rows import hashes_of, hashes_of_rows
+from tasks.sources.hashes import digests, hashes_of, places
+from tasks.sources.table_files import hashes_of_rows
 from tasks.store.staging import TEMPORARY, Staging
 
 SPILL_VERSION = 4
@@ -125,13 +125,8 @@ class Sorter:
         number, partition = numbered
         if (done := self._adopted(number)) is not None:
             return done
-        spills, spill, tables, quarantine, held = (
-            list[Spill](),
-            Spill(number),
-            list[pa.Table](),
-            list[dict[str, Any]](),
-            0,
-        )
+        spills, spill = list[Spill](), Spill(number)
+        tables, quarantine, held = list[pa.Table](), list[dict[str, Any]](), 0
         for rows in self._source.read(partition):
             if held > SPILL_BYTES:
                 spills.append(self._written(replace(spill, last=False), tables, quarantine))
@@ -213,7 +208,7 @@ class Sorter:
         columns = {KEY: self._column(self._key, raw, bad) if self._key else keys.cast(pa.string())}
         for name, feature in self.features.items():
             if name != KEY:
-                typed = cells.typed(feature, raw[name], self._config.max_pixels)
+                typed = column_types.typed(feature, raw[name], self._config.max_pixels)
                 columns[name] = typed.values
                 if typed.exact:
                     exact[name] = typed.exact
@@ -275,7 +270,7 @@ def measured(feature: str, short: str) -> str:
 
 def hashed(features: Mapping[str, Feature]) -> list[str]:
     """Return the inputs of which each has a hash of its own, as there are several inputs."""
-    inputs = of_role(dict(features), "input")
+    inputs = of_role(features, "input")
     return [name for name, feature in inputs.items() if feature.kind in HASHED] if len(inputs) > 1 else []
 
 

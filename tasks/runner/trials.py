@@ -13,7 +13,7 @@ from tasks.artifacts import Artifact, Model, Records, Snapshot
 from tasks.config.compose import Config
 from tasks.errors import Lost, Refused, Stopped, UserError
 from tasks.evaluation.config import EvaluateConfig
-from tasks.feed.order import steps_of
+from tasks.feed.orders import steps_of
 from tasks.processes.workbench import Result, Work, work
 from tasks.runner.attempt import Attempt, as_current, threads_of_trials
 from tasks.runner.showing import Quiet, Shown

@@ -34,6 +34,26 @@ class ArrayShard:
         return f"{self.split}/{name}-{self.number:05d}-of-{self.total:05d}.npy"
 
 
+class Progress:
+    """Reports what is done of a total: each time that `every` more of it are done, and at its end."""
+
+    def __init__(self, bench: Workbench, total: int, unit: str, every: int) -> None:
+        self._bench, self._total, self._unit, self._every = bench, total, unit, every
+        self._finished = self._reported = 0
+
+    def __call__(self, done: int) -> None:
+        """Report what is done besides what is finished."""
+        now = self._finished + done
+        if now - self._reported >= self._every or now == self._total:
+            self._reported = now
+            self._bench.progress(now, self._total, self._unit)
+
+    def finish(self, size: int) -> None:
+        """Count so much as finished."""
+        self._finished += size
+        self(0)
+
+
 def parts_of(split: str, count: int, shards: int) -> list[ArrayShard]:
     """Divide a split into at most `shards` shards, none empty, all but the last of equal length."""
     rows_per_part = -(-count // shards)

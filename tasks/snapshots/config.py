@@ -17,8 +17,8 @@ from tasks.config.task import IMAGE, PREDICTED
 from tasks.errors import Failed
 from tasks.snapshots.fitting import TransformConfig, choose
 from tasks.snapshots.transforms.media import GreyRange, Image, Pixels
-from tasks.snapshots.transforms.transform import Text
 from tasks.sources.features import Feature
+from tasks.sources.kinds.columns import Text
 
 if TYPE_CHECKING:
     from tasks.artifacts import Outcome, Records
@@ -75,7 +75,7 @@ class SnapshotKind(Kind):
 class ImageSnapshot(SnapshotKind):
     """Images as uint8 [height, width, channels]; normalisation belongs to the model."""
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pillow")
     made_of: ClassVar[str | None] = "image"
     raw_input: ClassVar[str | None] = "IMAGE.png"
@@ -171,8 +171,8 @@ class TokensSnapshot(SnapshotKind):
     def build(self, bench: Workbench, records: Records) -> Outcome:
         from tasks.snapshots import tokens
 
-        rows = tokens.Rows(self.block, self.packing, self.prompt, self.shards)
-        return tokens.build(bench, records, rows, self.vocabulary, self.tokenizer_bytes)
+        rows = tokens.Rows(self.block, self.packing, self.prompt, self.vocabulary, self.tokenizer_bytes, self.shards)
+        return tokens.build(bench, records, rows)
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         from tasks.snapshots import tokens
@@ -187,7 +187,7 @@ class TableSnapshot(SnapshotKind):
     """Rows of any columns, each by its transform: numbers as one float32 array, ids of categories as one int32 array,
     and an array for each text, image, sound and array of numbers."""
 
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pillow", "soundfile", "tokenizers")
 
     kind: Literal["table"] = "table"
@@ -212,7 +212,7 @@ class TableSnapshot(SnapshotKind):
         return table.transformed(records, transform)
 
     def own_files(self) -> list[tuple[str, str]]:
-        from tasks.snapshots.transforms.files import own_sources
+        from tasks.snapshots.transforms.function import own_sources
 
         return own_sources(self.transforms)
 

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
+from tasks.config.task import LABEL, TARGET, WEIGHT
 from tasks.errors import Failed
 from tasks.reader import DESCRIPTION, Reader, Unusable
-from tasks.reader.vocabulary import UNKNOWN
+from tasks.reader.categories import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
-from tasks.records.reading import missing_of, typed
-from tasks.snapshots import LENGTHS, ArrayShard, lineage_of, parts_of, tags, text, write_array, write_hashes
-from tasks.snapshots.fitting import choose, fit
-from tasks.snapshots.transforms.files import own_code, reader_files
-from tasks.snapshots.transforms.layout import Layout, lay_out, target_names
-from tasks.snapshots.transforms.moments import Moments
-from tasks.snapshots.transforms.transform import LABEL, TARGET, WEIGHT, Transform, own_array
+from tasks.records.reading import RecordsReader, missing_of, typed
+from tasks.snapshots import LENGTHS, ArrayShard, Progress, lineage_of, parts_of, tags, text, write_array, write_hashes
+from tasks.snapshots.fitting import Layout, choose, fit, lay_out, target_names
+from tasks.snapshots.transforms import Transform
+from tasks.snapshots.transforms.function import own_code, reader_files
+from tasks.snapshots.transforms.statistics import Moments
 from tasks.sources.features import Feature, of_role
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
@@ -57,22 +57,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Tables(Protocol):
-    """Records as tables (`tasks.records.reading.RecordsReader`)."""
-
-    features: dict[str, Feature]
-    counts: dict[str, int]
-    manifest: dict[str, Any]
-
-    def key(self, split: str, index: int) -> str: ...
-
-    def row_hashes(self, split: str) -> NDArray[np.uint64]: ...
-
-    def tables(
-        self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None
-    ) -> Iterator[pa.Table]: ...
-
-
 @dataclass(frozen=True)
 class Batch:
     """Some rows of a part: the first one's number in the split, and their columns."""
@@ -84,20 +68,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Made:
-    """The arrays of a batch, and how many values were missing or unknown, by column."""
+    """The arrays of a batch, and what was counted."""
 
     part: ArrayShard
     rows: int
     arrays: dict[str, NDArray[Any]]
-    missing: Counter[str]
-    unknown: Counter[str]
-    words: Counter[str]
-    """How many words there are, and are cut and unknown, of all columns of words."""
-    plain: Counter[str]
-    """How many images there are whose pixels are all equal, by column."""
+    counts: dict[str, Counter[str]]
+    """By column, how many values are `missing` or `unknown`, and how many images are `plain`, with pixels that are all
+    equal; how many `words` there are, are cut and unknown, of all columns of words."""
 
 
-def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform], shards: int) -> Outcome:
+def build(bench: Workbench, records: RecordsReader, transforms: Mapping[str, Transform], shards: int) -> Outcome:
     """Preprocess records to `numbers` float32 [n], `categories` int32 [m], an array for each other input, and `label`
     int64 [] (of tags int32 [length]), `target` float32 [k] and `weight` float32 [], where the records have them.
 
@@ -113,7 +94,7 @@ def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform]
     total = sum(records.counts.values())
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
-    report = Progress(bench, total)
+    report = Progress(bench, total, "examples", MOST_ROWS)
     shares, words, images = {}, dict[str, Counter[str]](), Counter[str]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, shards)
@@ -122,7 +103,7 @@ def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform]
             for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
                 write_array(bench, part.file(name), array)
         unfinished = [part for part in parts if not _is_finished(bench, layout, part)]
-        report(count - sum(part.stop - part.start for part in unfinished))
+        report.finish(count - sum(part.stop - part.start for part in unfinished))
         _write(bench, records, reader, layout, unfinished, report)
         counts = [json.loads((bench.staging.root / _counts_of(part)).read_bytes()) for part in parts]
         shares[split] = {
@@ -166,7 +147,7 @@ def build(bench: Workbench, records: Tables, transforms: Mapping[str, Transform]
     )
 
 
-def transformed(records: Tables, transform: Path) -> Iterator[int]:
+def transformed(records: RecordsReader, transform: Path) -> Iterator[int]:
     """Transform the train split by a fitted state; yield the rows of each batch."""
     reader = Reader.open(transform)
     description = json.loads((transform / DESCRIPTION).read_bytes())
@@ -175,7 +156,7 @@ def transformed(records: Tables, transform: Path) -> Iterator[int]:
         yield _make(records, reader, layout, batch).rows
 
 
-def _fitted(bench: Workbench, records: Tables, given: Mapping[str, Transform]) -> tuple[Layout, dict[str, Any]]:
+def _fitted(bench: Workbench, records: RecordsReader, given: Mapping[str, Transform]) -> tuple[Layout, dict[str, Any]]:
     """Fit the transforms, or take what an earlier attempt fitted; return the layout, and a summary by column."""
     name = f"transform/{DESCRIPTION}"
     note = bench.staging.adopt(name)
@@ -211,7 +192,7 @@ def _fitted(bench: Workbench, records: Tables, given: Mapping[str, Transform]) -
     return Layout(note["features"], description), note["summaries"]
 
 
-def _outputs(records: Tables, layout: Layout, moments: Moments) -> dict[str, dict[str, Any]]:
+def _outputs(records: RecordsReader, layout: Layout, moments: Moments) -> dict[str, dict[str, Any]]:
     """Return the features of label, target and weight; `moments` are those of the target over the train split."""
     outputs: dict[str, dict[str, Any]] = {}
     for feature in of_role(records.features, "label").values():
@@ -226,7 +207,7 @@ def _outputs(records: Tables, layout: Layout, moments: Moments) -> dict[str, dic
     return outputs
 
 
-def _length(records: Tables, layout: Layout) -> int:
+def _length(records: RecordsReader, layout: Layout) -> int:
     """Return the length of the rows of words."""
     return tags.length_of(records.features, layout.features, layout.description["transforms"])
 
@@ -237,33 +218,15 @@ def _is_finished(bench: Workbench, layout: Layout, part: ArrayShard) -> bool:
     return all(bench.staging.adopt(file) is not None for file in files)
 
 
-class Progress:
-    """Reports finished examples, every `MOST_ROWS` of them."""
-
-    def __init__(self, bench: Workbench, total: int) -> None:
-        self._bench, self._total = bench, total
-        self._done = self._reported = 0
-
-    def __call__(self, rows: int) -> None:
-        """Count rows as finished."""
-        self._done += rows
-        if self._done - self._reported >= MOST_ROWS or self._done == self._total:
-            self._reported = self._done
-            self._bench.progress(self._done, self._total, "examples")
-
-
 def _write(
-    bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[ArrayShard], report: Progress
+    bench: Workbench, records: RecordsReader, reader: Reader, layout: Layout, parts: list[ArrayShard], report: Progress
 ) -> None:
     """Write the arrays of some parts of a split."""
     made = in_order(
         lambda batch: _make(records, reader, layout, batch), _batches(records, layout, parts), bench.threads
     )
     for part, batches in groupby(made, key=lambda each: each.part):
-        missing: Counter[str] = Counter()
-        unknown: Counter[str] = Counter()
-        words: Counter[str] = Counter()
-        images: Counter[str] = Counter()
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
         with ExitStack() as stack:
             writers: dict[str, ArrayWriter] = {}
             for name, feature in _stored(layout).items():
@@ -273,16 +236,13 @@ def _write(
             for batch in batches:
                 for name, array in batch.arrays.items():
                     writers[name].append(array)
-                missing += batch.missing
-                unknown += batch.unknown
-                words += batch.words
-                images += batch.plain
-                report(batch.rows)
-        counts = {"missing": missing, "unknown": unknown, "words": words, "plain": images}
+                for what, found in batch.counts.items():
+                    counts[what] += found
+                report.finish(batch.rows)
         bench.staging.put(_counts_of(part), pretty(counts))
 
 
-def _batches(records: Tables, layout: Layout, parts: list[ArrayShard]) -> Iterator[Batch]:
+def _batches(records: RecordsReader, layout: Layout, parts: list[ArrayShard]) -> Iterator[Batch]:
     """Yield the rows of these parts in order, none of two parts together."""
     names = [name for name, feature in records.features.items() if feature.role in READ]
     size = max(1, min(MOST_ROWS, BATCH_BYTES // row_bytes(layout.features)))
@@ -294,7 +254,7 @@ def _batches(records: Tables, layout: Layout, parts: list[ArrayShard]) -> Iterat
             start += table.num_rows
 
 
-def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made:
+def _make(records: RecordsReader, reader: Reader, layout: Layout, batch: Batch) -> Made:
     """Return the arrays of a batch; raises `Failed` naming the example."""
     table, split = batch.table, batch.part.split
     inputs = of_role(records.features, "input")
@@ -321,11 +281,28 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
             row = int(np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))[0])
             saw = f"{name} {array[row].tolist()}"
             raise Failed(records.key(split, batch.start + row), saw, "must be finite", "fix it, or leave it out")
-    missing = Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()})
-    words: Counter[str] = Counter()
-    for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
-        words += tags.counted(values[name], arrays[own_array(name)])
-    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words, _plain(layout, arrays))
+    unknown = {
+        place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
+        for place in _places(layout, "vocabulary")
+    }
+    plain = {  # from which nothing can be learnt
+        place["column"]: int((np.ptp(arrays[place["array"]], axis=(1, 2, 3)) == 0).sum())
+        for place in _places(layout, "image")
+    }
+    words = (tags.counted(values[place["column"]], arrays[place["array"]]) for place in _places(layout, "words"))
+    counts = {
+        "missing": Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()}),
+        "unknown": Counter(unknown),
+        "words": sum(words, Counter[str]()),
+        "plain": Counter(plain),
+    }
+    return Made(batch.part, table.num_rows, arrays, counts)
+
+
+def _places(layout: Layout, kind: str) -> list[dict[str, Any]]:
+    """Return where the results of the transforms of a kind are."""
+    states = layout.description["transforms"]
+    return [place for place in layout.description["layout"] if states[place["column"]]["kind"] == kind]
 
 
 def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
@@ -337,28 +314,6 @@ def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
 def padded(features: dict[str, dict[str, Any]]) -> dict[str, int]:
     """Return the id of padding of each text's tokens, by feature."""
     return {name: feature["padding"] for name, feature in features.items() if "padding" in feature}
-
-
-def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
-    """Return the number of rare and unknown categories by column."""
-    return Counter(
-        {
-            place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
-            for place in layout.description["layout"]
-            if layout.description["transforms"][place["column"]]["kind"] == "vocabulary"
-        }
-    )
-
-
-def _plain(layout: Layout, arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
-    """Return the number of images whose pixels are all equal, from which nothing can be learnt, by column."""
-    return Counter(
-        {
-            place["column"]: int((np.ptp(arrays[place["array"]], axis=(1, 2, 3)) == 0).sum())
-            for place in layout.description["layout"]
-            if layout.description["transforms"][place["column"]]["kind"] == "image"
-        }
-    )
 
 
 def _target(table: pa.Table, targets: dict[str, Feature]) -> NDArray[np.float32]:

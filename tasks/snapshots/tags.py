@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tasks.config.task import UNTAGGED
 from tasks.errors import Refused
-from tasks.reader.words import UNKNOWN
-from tasks.snapshots.transforms.transform import own_array
+from tasks.reader.categories import UNKNOWN
+from tasks.snapshots.transforms import own_array
 from tasks.sources.features import Feature
 
 WORDS, CUT, UNKNOWN_WORDS = "words", "cut", "unknown_words"

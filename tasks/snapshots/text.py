@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tasks.config.task import SCORED
 from tasks.errors import Failed
 from tasks.records.reading import RecordsReader
+from tasks.sources import not_utf8
 from tasks.sources.features import of_role
 
 TOKENIZER, LAYOUT = "tokenizer.json", "tokens.json"
@@ -51,11 +52,13 @@ class Codec:
 
     def __init__(self, tokenizer_json: str) -> None:
         """Create it from the contents of `transform/tokenizer.json`."""
-        self._tokenizer = _tokenizers().Tokenizer.from_str(tokenizer_json)
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_str(tokenizer_json)
         self.bos: int = self._tokenizer.get_vocab_size()
         self.vocabulary = self.bos + 1
         alphabet = _alphabet()
-        names = (self._tokenizer.id_to_token(number) for number in range(self.bos))
+        names = (str(self._tokenizer.id_to_token(number)) for number in range(self.bos))
         self._bytes = [*(bytes(alphabet[character] for character in name) for name in names), b""]
 
     @classmethod
@@ -110,9 +113,9 @@ def fit(texts: Iterable[str], vocabulary: int, report: Report = lambda done: Non
 
     `report` gets the number of bytes of the texts that are read.
     """
-    from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    tokenizer = _tokenizers().Tokenizer(models.BPE())
+    tokenizer = Tokenizer(models.BPE())
     pieces = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(PIECES), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
     )
@@ -213,7 +216,7 @@ def text_of(records: RecordsReader, split: str, index: int, column: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+        saw = not_utf8(error)
         raise Failed(records.key(split, index), saw, "text must be UTF-8", "convert it, or leave it out") from error
 
 
@@ -245,12 +248,6 @@ def text_columns(records: RecordsReader, prompt: str | None = None) -> Columns:
         made = "one input, a text" if prompt is None else f"two inputs, the prompt {prompt} and a text"
         raise Failed("snapshot.kind", saw, f"tokens are made of {made}", "choose a source of text, or other columns")
     return Columns(prompt, texts[0])
-
-
-def _tokenizers() -> Any:
-    import tokenizers
-
-    return tokenizers
 
 
 def _alphabet() -> dict[str, int]:

@@ -22,7 +22,7 @@ from tasks.draws import permutation
 from tasks.errors import Failed
 from tasks.records.arrays import ArrayWriter
 from tasks.records.reading import RecordsReader
-from tasks.snapshots import ArrayShard, packing, parts_of, write_array, write_hashes
+from tasks.snapshots import ArrayShard, Progress, packing, parts_of, write_array, write_hashes
 from tasks.snapshots.packing import Packed
 from tasks.snapshots.text import (
     LAYOUT,
@@ -58,23 +58,23 @@ Stream = NDArray[Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """How documents become rows."""
+    """How documents become rows of tokens."""
 
     block: int
     """Tokens of a row that are predicted; a row holds one more."""
     packing: Literal["stream", "best_fit"]
     prompt: str | None
     """The column that is given and not learned, of pairs."""
+    vocabulary: int
+    """Tokens at most."""
+    sample_bytes: int
+    """Bytes of the tokenizer's sample at most."""
     shards: int
     """Array files of each feature and split, at most."""
 
 
-def build(bench: Workbench, records: Records, rows: Rows, vocabulary: int, sample_bytes: int) -> Outcome:
+def build(bench: Workbench, records: Records, rows: Rows) -> Outcome:
     """Fit a byte-level BPE on a sample of the train split, encode every split, and pack its documents into rows.
-
-    Args:
-        vocabulary: tokens at most.
-        sample_bytes: bytes of the tokenizer's sample at most.
 
     Encoding uses `bench.threads` threads of the tokenizer. Returns counts (rows of each split), features (dtype, shape,
     vocabulary and `bos` of `tokens`) and statistics (documents, tokens and bytes of each split, and the size of the
@@ -87,10 +87,11 @@ def build(bench: Workbench, records: Records, rows: Rows, vocabulary: int, sampl
     reader = RecordsReader(records.path)
     columns = text_columns(reader, rows.prompt)
     bench.staging.reserve(records.bytes)  # 2 bytes for a token of about 3, written twice
-    codec, fitted_sample = _fit_tokenizer(bench, reader, columns, vocabulary, sample_bytes)
+    codec, fitted_sample = _fit_tokenizer(bench, reader, columns, rows)
     bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, columns, rows.block, rows.packing)))
     counts, splits = {}, {}
-    report = Reports(bench, int(sum(reader.sizes(split).sum() for split in reader.counts)), "bytes")
+    total = int(sum(reader.sizes(split).sum() for split in reader.counts))  # slightly more than all texts have
+    report = Progress(bench, total, "bytes", REPORT_EVERY)
     for split, documents in reader.counts.items():
         encoded = _encode_split(bench, reader, codec, columns, split, report)
         write_hashes(bench, reader.row_hashes(split), split)
@@ -143,51 +144,28 @@ def transformed(records: RecordsReader, transform: Path) -> Iterator[int]:
         yield 1
 
 
-class Reports:
-    """Reports the bytes that are done of a total, which the sizes of the records exceed slightly."""
-
-    def __init__(self, bench: Workbench, total: int, unit: str) -> None:
-        self._bench, self._total, self._unit = bench, total, unit
-        self._finished = self._reported = 0
-
-    def __call__(self, done: int) -> None:
-        """Report the bytes that are done besides the finished ones."""
-        if self._finished + done - self._reported >= REPORT_EVERY:
-            self._reported = self._finished + done
-            self._bench.progress(self._reported, self._total, self._unit)
-
-    def finish(self, size: int) -> None:
-        """Count bytes as finished."""
-        self._finished += size
-        self(0)
-
-    def end(self, **figures: str) -> None:
-        """Report that all bytes are done."""
-        self._bench.progress(self._total, self._total, self._unit, **figures)
-
-
 def _fit_tokenizer(
-    bench: Workbench, reader: RecordsReader, columns: Columns, vocabulary: int, sample_bytes: int
+    bench: Workbench, reader: RecordsReader, columns: Columns, rows: Rows
 ) -> tuple[Codec, dict[str, int]]:
     """Fit the tokenizer; return it, and the number of documents and bytes of its sample."""
     name = f"transform/{TOKENIZER}"
     note = bench.staging.adopt(name)
     if note is None:
-        sizes = reader.sizes(TRAIN)
-        sample = _sample(sizes, sample_bytes)
+        sizes, most = reader.sizes(TRAIN), rows.sample_bytes
+        sample = _sample(sizes, most)
         note = {"documents": len(sample), "bytes": 0}
-        report = Reports(bench, min(int(sizes[sample].sum()), sample_bytes), "bytes for the tokenizer")
+        total, unit = min(int(sizes[sample].sum()), most), "bytes for the tokenizer"
 
         def texts() -> Iterator[str]:
-            remaining = sample_bytes
+            remaining = most
             for index, column in product(sample, columns):
                 content = text_of(reader, TRAIN, int(index), column).encode()[:remaining]
                 remaining -= len(content)
                 note["bytes"] += len(content)
                 yield content.decode(errors="ignore")  # the last one may end within a character
-            report.end(now="fitting the tokenizer")
+            bench.progress(total, total, unit, now="fitting the tokenizer")
 
-        fitted = fit(texts(), vocabulary, report)
+        fitted = fit(texts(), rows.vocabulary, Progress(bench, total, unit, REPORT_EVERY))
         with bench.staging.piece(name) as piece:
             piece.path.write_text(fitted, encoding="utf-8")
             piece.note.update(note)
@@ -220,7 +198,7 @@ class Encoded:
 
 
 def _encode_split(
-    bench: Workbench, reader: RecordsReader, codec: Codec, columns: Columns, split: str, report: Reports
+    bench: Workbench, reader: RecordsReader, codec: Codec, columns: Columns, split: str, report: Progress
 ) -> Encoded:
     """Encode all documents of a split."""
     streams: list[Stream] = []
@@ -263,7 +241,8 @@ def _pack(bench: Workbench, split: str, encoded: Encoded, codec: Codec, rows: Ro
     if not (given < (np.minimum(lengths - 1, block + 1) if pairs else lengths)).any():
         saw = "no text within snapshot.block" if pairs else "no text in it"
         raise Failed(f"records.splits.{split}", saw, "every split needs some", "add data or raise its share")
-    packed = packing.stream(lengths, block) if rows.packing == "stream" else packing.best_fit(lengths, block, pairs)
+    in_stream = rows.packing == "stream"
+    packed = packing.stream(lengths, block) if in_stream else packing.best_fit(lengths, block, pairs)
     for part in parts_of(split, packed.rows, rows.shards):
         write_array(bench, part.file("origin"), packed.origin[part.start : part.stop])
         _write_rows(bench, part, packed, encoded, codec, pairs)
@@ -271,7 +250,7 @@ def _pack(bench: Workbench, split: str, encoded: Encoded, codec: Codec, rows: Ro
     for part in parts_of(split, len(packed.pieces), rows.shards):
         write_array(bench, part.file("pieces"), packed.pieces[part.start : part.stop])
     filled = int(packed.pieces[:, 2].sum())
-    figures = {"padding": packed.rows * packed.width - filled} if rows.packing == "best_fit" else {}
+    figures = {} if in_stream else {"padding": packed.rows * packed.width - filled}
     return packed.rows, {**figures, **({"cut": int((lengths > block + 1).sum())} if pairs else {})}
 
 

@@ -129,3 +129,8 @@ def name_some(bad: list[Bad], count: int) -> str:
     )
     others = count - min(len(bad), MAX_NAMED)
     return named + (f" and {others:,} more" if others else "")
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Return the reason why bytes are no text."""
+    return f"byte {error.start} (0x{error.object[error.start]:02x}) is not UTF-8"

@@ -1,10 +1,9 @@
-"""Archives that are read in place: their members, and the limits of what is unpacked."""
+"""Archives that are read in place, as folders are: their members, and the limits of what is unpacked."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import json
 import stat
 import struct
 import time
@@ -12,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +19,9 @@ from threading import Event
 from typing import IO
 
 from tasks.errors import Failed, Refused
-from tasks.sources.files import CHUNK, SETTLED_NS, THREADS, cancelling, pattern
+from tasks.sources.files import CHUNK, SETTLED_NS, THREADS, Cache, Folder, cancelling, other_content, pattern
 from tasks.sources.streams import BOMB_BYTES, BOMB_RATIO, LARGEST, members, reading
-from tasks.store.files import canonical, stat_of, write
+from tasks.store.files import stat_of
 
 ZIP, TAR = ".zip", ".tar"
 PACKED = (".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".7z", ".rar")
@@ -154,7 +153,7 @@ def _check_bomb(path: Path, name: str, packed: int, size: int) -> None:
 
 
 class Archive:
-    """The files of an archive, or of a folder in it, as a tree (`tasks.sources.files`).
+    """The files of an archive, or of a folder in it, with the methods of a `Folder`.
 
     A path is that below the folder, so that an archive and what is extracted from it have the same keys and hashes.
     """
@@ -162,8 +161,7 @@ class Archive:
     def __init__(self, path: Path, folder: str, memory: Path | None) -> None:
         """List an archive; raises `Refused` where it is damaged, a bomb, or a name leads out of it."""
         self._path, self._folder = path, f"{folder.strip('/')}/" if folder.strip("/") else ""
-        name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
-        self._file = None if memory is None else memory / "sources" / f"{name}.json"
+        self._cache = Cache(path, memory)
         try:
             self._stat = stat_of(path)
             listed = list_files(path)
@@ -207,9 +205,8 @@ class Archive:
             cached |= zip(unknown, pool.map(hashed, unknown), strict=True)
         self._check_unchanged()
         settled = max(self._stat[1], self._stat[2]) < time.time_ns() - SETTLED_NS
-        if unknown and settled and self._file is not None:
-            with suppress(OSError):  # without the cache it is hashed again
-                write(self._file, canonical({"stat": self._stat, "folder": self._folder, "sha256": cached}))
+        if unknown and settled:
+            self._cache.save({"stat": self._stat, "folder": self._folder, "sha256": cached})
         return [cached[path] for path in paths]
 
     def size(self, paths: list[str]) -> int:
@@ -283,8 +280,7 @@ class Archive:
 
     def _check(self, path: str, found: str, listed: str) -> None:
         if found != listed:
-            rule = "a source must not change while it is read"
-            raise Failed(f"{self._path}/{path}", "other content than was listed", rule, "rerun")
+            raise other_content(f"{self._path}/{path}")
 
     def _check_unchanged(self) -> None:
         with reading(str(self._path)):
@@ -293,10 +289,7 @@ class Archive:
         raise Failed(str(self._path), "it changed while it was read", "a source must not change during a run", "rerun")
 
     def _load(self) -> dict[str, str]:
-        try:
-            cached = json.loads(self._file.read_bytes()) if self._file else {}
-        except (OSError, ValueError):
-            return {}
+        cached = self._cache.load()
         known = cached.get("stat") == self._stat and cached.get("folder") == self._folder
         return dict(cached["sha256"]) if known else {}
 
@@ -332,3 +325,19 @@ class _Chunks(io.RawIOBase):
         taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
+
+
+Tree = Folder | Archive
+"""Files by their paths below a root, `/` between the parts; picklable, or inherited by forked processes."""
+
+
+def open_tree(path: Path, memory: Path | None) -> Tree:
+    """Open a folder, an archive (.zip, .tar), or a folder within an archive (`photos.zip/train`).
+
+    Raises:
+        Refused: an archive cannot be read in place, or a name in it leads out of it.
+    """
+    archive = archive_above(path)
+    if archive is None:
+        return Folder(path, memory)
+    return Archive(archive, path.relative_to(archive).as_posix().removeprefix("."), memory)

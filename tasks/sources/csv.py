@@ -20,8 +20,8 @@ from tasks.sources import Rows
 from tasks.sources.delimited import Block, Delimited, Dialect, Opened, first_record
 from tasks.sources.hashes import Hashes
 from tasks.sources.kinds.columns import ReferringTables, check_columns, header_names
-from tasks.sources.rows import Numbered, is_utf8, texts, with_nul
 from tasks.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom
+from tasks.sources.table_files import Numbered, is_utf8, texts, with_nul
 
 MAX_UNCLOSED = 100
 """Lines in a quote that is not closed, at most: it may hide as many rows."""
@@ -55,10 +55,8 @@ class Csv(Delimited):
         self._wide = not self._utf8 and not is_single_byte(self._encoding)
         self.streamed = self._wide or bool(dialect.escape)
         super().__init__(config, memory)
-        self.check_header(self.paths[0])
 
-    def check_header(self, path: str) -> None:
-        """Raise `Refused` where a file has other columns than the config names."""
+    def check(self, path: str) -> None:
         with self.opened(path):
             return
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import Failed
 from tasks.sources import Rows
-from tasks.sources.hashes import Hashes
-from tasks.sources.rows import hashes_of
+from tasks.sources.hashes import Hashes, hashes_of
 from tasks.sources.streams import Pushed, Stream, compression_of
 from tasks.sources.table_files import Part, Tables
 

@@ -27,16 +27,6 @@ Encoded: TypeAlias = pa.LargeBinaryArray
 NOTHING = pa.scalar(b"", pa.large_binary())
 
 
-def varint(number: int) -> bytes:
-    """Encode a non-negative integer as protobuf does, seven bits a byte."""
-    octets = bytearray()
-    while number > 127:
-        octets.append(number & 127 | 128)
-        number >>= 7
-    octets.append(number)
-    return bytes(octets)
-
-
 def binary_of(matrix: NDArray[np.uint8]) -> Encoded:
     """Return the rows of uint8 [n, size] as binary values."""
     count, size = matrix.shape
@@ -55,7 +45,7 @@ def ragged(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Encoded:
     )
 
 
-def lengths_of(values: Encoded) -> NDArray[np.int64]:
+def sizes_of(values: Encoded) -> NDArray[np.int64]:
     """Return the number of bytes of each value, int64 [n]."""
     return np.asarray(pc.binary_length(values), dtype=np.int64)
 
@@ -78,10 +68,37 @@ def join(*parts: Encoded) -> Encoded:
     return pc.binary_join_element_wise(*parts, NOTHING) if len(parts) > 1 else parts[0]
 
 
+def concatenated(items: Encoded, counts: NDArray[np.int64]) -> Encoded:
+    """Return consecutive values joined in groups of these counts, int64 [n]."""
+    _, offsets, content = items.buffers()
+    ends = np.frombuffer(offsets, np.int64)[items.offset : items.offset + len(items) + 1]
+    groups = np.ascontiguousarray(ends[np.concatenate(([0], np.cumsum(counts)))])
+    whole = content if content is not None else pa.py_buffer(b"")
+    return Encoded.from_buffers(pa.large_binary(), len(counts), [None, pa.py_buffer(groups), whole])
+
+
+def values_of(values: Encoded) -> list[bytes]:
+    """Return binary values as bytes, without a pyarrow scalar for each."""
+    _, offsets, content = values.buffers()
+    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1].tolist()
+    whole = memoryview(content) if content is not None else memoryview(b"")
+    return [bytes(whole[begin:end]) for begin, end in pairwise(ends)]
+
+
+def varint(number: int) -> bytes:
+    """Encode a non-negative integer as protobuf does, seven bits a byte."""
+    octets = bytearray()
+    while number > 127:
+        octets.append(number & 127 | 128)
+        number >>= 7
+    octets.append(number)
+    return bytes(octets)
+
+
 def bytes_entry(name: str, values: Encoded) -> list[Encoded]:
     """Return the entry of a feature with a `bytes_list` of one value a row, in parts to be joined."""
     entry = _entry(name, b"\x0a")
-    return [by_length(lengths_of(values), lambda length: entry(b"\x0a" + varint(length), length)), values]
+    return [by_length(sizes_of(values), lambda length: entry(b"\x0a" + varint(length), length)), values]
 
 
 def floats_entry(name: str, values: NDArray[np.float32]) -> list[Encoded]:
@@ -97,9 +114,9 @@ def floats_entry(name: str, values: NDArray[np.float32]) -> list[Encoded]:
 def bytes_list_entry(name: str, items: Encoded, counts: NDArray[np.int64]) -> list[Encoded]:
     """Return the entry of a feature with a `bytes_list` of some of the consecutive `items` a row, in parts to be
     joined; `counts`: how many, int64 [n]."""
-    content = concatenated(join(by_length(lengths_of(items), lambda length: b"\x0a" + varint(length)), items), counts)
+    content = concatenated(join(by_length(sizes_of(items), lambda length: b"\x0a" + varint(length)), items), counts)
     entry = _entry(name, b"\x0a")
-    return [by_length(lengths_of(content), lambda length: entry(b"", length)), content]
+    return [by_length(sizes_of(content), lambda length: entry(b"", length)), content]
 
 
 def integer_list_entry(name: str, values: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Encoded]:
@@ -108,18 +125,9 @@ def integer_list_entry(name: str, values: NDArray[np.int64], counts: NDArray[np.
     content = concatenated(_varints(values)[0], counts)
     entry = _entry(name, b"\x1a")
     return [
-        by_length(lengths_of(content), lambda length: entry(b"\x0a" + varint(length) if length else b"", length)),
+        by_length(sizes_of(content), lambda length: entry(b"\x0a" + varint(length) if length else b"", length)),
         content,
     ]
-
-
-def concatenated(items: Encoded, counts: NDArray[np.int64]) -> Encoded:
-    """Return consecutive values joined in groups of these counts, int64 [n]."""
-    _, offsets, content = items.buffers()
-    ends = np.frombuffer(offsets, np.int64)[items.offset : items.offset + len(items) + 1]
-    groups = np.ascontiguousarray(ends[np.concatenate(([0], np.cumsum(counts)))])
-    whole = content if content is not None else pa.py_buffer(b"")
-    return Encoded.from_buffers(pa.large_binary(), len(counts), [None, pa.py_buffer(groups), whole])
 
 
 def integer_entry(name: str, values: NDArray[np.int64]) -> list[Encoded]:
@@ -156,7 +164,7 @@ def _entry(name: str, kind: bytes) -> Callable[[bytes, int], bytes]:
 def examples(entries: Mapping[str, list[Encoded]]) -> Encoded:
     """Return serialised `Example`s from the entry of each feature."""
     parts = [part for name in sorted(entries) for part in entries[name]]
-    size = sum(lengths_of(part) for part in parts)
+    size = sum(sizes_of(part) for part in parts)
     assert isinstance(size, np.ndarray)
     return join(by_length(size, lambda length: b"\x0a" + varint(length)), *parts)
 
@@ -172,16 +180,8 @@ def framed(payloads: Encoded) -> tuple[pa.Buffer, NDArray[np.int64]]:
     rotated = (checksums >> np.uint64(15) | checksums << np.uint64(17)) & np.uint64(0xFFFFFFFF)
     footer = ((rotated + np.uint64(0xA282EAD8)) & np.uint64(0xFFFFFFFF)).astype("<u4")
     frames = join(
-        by_length(lengths_of(payloads), head), payloads, binary_of(footer.view(np.uint8).reshape(len(payloads), 4))
+        by_length(sizes_of(payloads), head), payloads, binary_of(footer.view(np.uint8).reshape(len(payloads), 4))
     )
     _, offsets, content = frames.buffers()
     ends = np.frombuffer(offsets, np.int64)[frames.offset : frames.offset + len(frames) + 1]
     return content[int(ends[0]) : int(ends[-1])] if content is not None else pa.py_buffer(b""), np.diff(ends)
-
-
-def values_of(values: Encoded) -> list[bytes]:
-    """Return binary values as bytes, without a pyarrow scalar for each."""
-    _, offsets, content = values.buffers()
-    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1].tolist()
-    whole = memoryview(content) if content is not None else memoryview(b"")
-    return [bytes(whole[begin:end]) for begin, end in pairwise(ends)]

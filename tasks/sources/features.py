@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 Kind = Literal["key", "label", "tags", "number", "category", "text", "words", "image", "audio", "time"]
@@ -13,12 +12,6 @@ Role = Literal["input", "key", "label", "target", "weight", "group", "split", "t
 
 KEY = "key"
 """Name of the feature with the example's stable key, UTF-8; every example has it."""
-
-NO_TIME = -(2**63)
-"""A missing time."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -89,6 +82,6 @@ def in_order(classes: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (int(name), name)) if whole else sorted(names)
 
 
-def of_role(features: dict[str, Feature], role: Role) -> dict[str, Feature]:
+def of_role(features: Mapping[str, Feature], role: Role) -> dict[str, Feature]:
     """Return the features of a role by name, in order of name."""
     return {name: features[name] for name in sorted(features) if features[name].role == role}

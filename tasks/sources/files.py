@@ -8,19 +8,18 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import IO, TypeVar
+from typing import IO, Any
 
 from tasks.errors import Failed, Refused
 from tasks.sources import Partition
+from tasks.sources.streams import reading
 from tasks.store.files import StatKey, canonical, stat_of, write
-
-Read = TypeVar("Read")
 
 CHUNK = 1 << 20
 THREADS = 8
@@ -112,13 +111,34 @@ def pattern(glob: str) -> Callable[[str], bool]:
     return lambda path: compiled.fullmatch(path) is not None
 
 
-class Hashes:
-    """SHA-256 of files below a folder, computed in threads and cached in the folder `memory`, where one is given."""
+class Cache:
+    """A file in the folder `memory`, where one is given, with the content hashes of what is at a path."""
+
+    def __init__(self, path: Path, memory: Path | None) -> None:
+        name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
+        self._file = None if memory is None else memory / "sources" / f"{name}.json"
+
+    def load(self) -> dict[str, Any]:
+        """Return what was saved; nothing where there is no such file, or a broken one."""
+        try:
+            cached: dict[str, Any] = json.loads(self._file.read_bytes()) if self._file else {}
+            return cached
+        except (OSError, ValueError):
+            return {}
+
+    def save(self, cached: Mapping[str, Any]) -> None:
+        """Write the file."""
+        if self._file is not None:
+            with suppress(OSError):  # without the cache all is hashed again
+                write(self._file, canonical(cached))
+
+
+class Folder:
+    """The files of a folder, with their SHA-256, computed in threads and cached in the folder `memory`."""
 
     def __init__(self, root: Path, memory: Path | None) -> None:
         self.root = root
-        name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
-        self._file = None if memory is None else memory / "sources" / f"{name}.json"
+        self._cache = Cache(root, memory)
         self._known: dict[str, list] | None = None
         """Stat key and hash of settled files, as of the last call of `of`."""
 
@@ -128,7 +148,7 @@ class Hashes:
 
     def of(self, paths: list[str]) -> list[str]:
         """Return the hashes, in order; raises `Failed` for a file that is missing, unreadable or changes meanwhile."""
-        cached = self._load()
+        cached = self._cache.load()
         hashes: list[str] = []
         updated, saved, cancelled = dict(cached), time.monotonic(), Event()
         # of many files several are a task: to look one up in the cache takes less time than to hand it to a thread
@@ -146,10 +166,10 @@ class Hashes:
                 if max(stat_key[1], stat_key[2]) < time.time_ns() - SETTLED_NS:
                     updated[path] = [*stat_key, sha256]
                 if time.monotonic() - saved > SAVE_EVERY:
-                    self._save(updated)
+                    self._cache.save(updated)
                     saved = time.monotonic()
         if updated != cached:
-            self._save(updated)
+            self._cache.save(updated)
         self._known = updated
         return hashes
 
@@ -159,37 +179,44 @@ class Hashes:
 
     def sizes(self, paths: list[str]) -> list[int]:
         """Return the bytes of each file."""
-        return [_read_or_fail(path, (self.root / path).stat).st_size for path in paths]
+        return [self._stat(path).st_size for path in paths]
 
     def newest(self, paths: list[str]) -> float:
         """Return the latest modification time of the files, in seconds since 1970."""
-        return max(_read_or_fail(path, (self.root / path).stat).st_mtime for path in paths)
+        return max(self._stat(path).st_mtime for path in paths)
+
+    def _stat(self, path: str) -> os.stat_result:
+        with reading(path):
+            return (self.root / path).stat()
 
     def head(self, path: str, size: int) -> bytes:
         """Return the first `size` bytes of a file, unchecked."""
-        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
+        with reading(path), open(self.root / path, "rb") as file:
             return file.read(size)
 
     def read(self, path: str, sha256: str) -> bytes:
         """Return a file's bytes; raises `Failed` where their hash is not `sha256`."""
-        content = _read_or_fail(path, (self.root / path).read_bytes)
+        with reading(path):
+            content = (self.root / path).read_bytes()
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
+            raise other_content(path)
         return content
 
     @contextmanager
     def stream(self, path: str, sha256: str) -> Iterator[IO[bytes]]:
         """Open a file to be read in order; raises `Failed` at the end where it is not the one with this hash."""
-        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
+        with reading(path):
+            file = open(self.root / path, "rb")  # noqa: SIM115 - closed below: errors of what reads it are its own
+        with file:
             yield file
         if self._known is None:
-            self._known = self._load()
+            self._known = self._cache.load()
         if self._hash(path, self._known.get(path), Event())[1] != sha256:
-            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
+            raise other_content(path)
 
     def _hash(self, path: str, row: list | None, cancelled: Event) -> tuple[StatKey, str]:
-        def compute() -> tuple[StatKey, str]:
-            place = f"{self.root}/{path}"
+        place = f"{self.root}/{path}"
+        with reading(path):
             stat_key = stat_of(place)
             if row is not None and row[:4] == stat_key:
                 return stat_key, row[4]
@@ -203,20 +230,6 @@ class Hashes:
                 raise Failed(path, "it changed while it was read", "a source must not change during a run", "run again")
             return stat_key, sha.hexdigest()
 
-        return _read_or_fail(path, compute)
-
-    def _save(self, cached: dict[str, list]) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # without the cache it is hashed again
-                write(self._file, canonical(cached))
-
-    def _load(self) -> dict[str, list]:
-        try:
-            cached: dict[str, list] = json.loads(self._file.read_bytes()) if self._file else {}
-            return cached
-        except (OSError, ValueError):
-            return {}
-
 
 @contextmanager
 def cancelling(cancelled: Event) -> Iterator[None]:
@@ -228,12 +241,9 @@ def cancelling(cancelled: Event) -> Iterator[None]:
         raise
 
 
-def _read_or_fail(path: str, read: Callable[[], Read]) -> Read:
-    try:
-        return read()
-    except OSError as error:
-        saw = error.strerror or type(error).__name__
-        raise Failed(path, saw, "every listed file must be readable", "fix it, or name it in source.exclude") from error
+def other_content(path: str) -> Failed:
+    """Return the error of a file with another hash than it had."""
+    return Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
 
 
 def _is_regular(entry: os.DirEntry[str], path: str) -> bool:

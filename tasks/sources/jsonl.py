@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 import pyarrow.types as pt
 
-from tasks.sources import Rows
+from tasks.sources import Rows, not_utf8
 from tasks.sources.delimited import Block, Delimited, Dialect, Opened
 from tasks.sources.hashes import Hashes
 from tasks.sources.kinds.columns import ReferringTables
-from tasks.sources.rows import Numbered, is_utf8
 from tasks.sources.streams import open_stream, without_bom
+from tasks.sources.table_files import Numbered, is_utf8
 from tasks.sources.values import LISTS, TEXTS, column, column_of, leaves, names_in, value
 
 AS_WRITTEN = (*TEXTS, *LISTS, "time", "image", "audio")
@@ -113,7 +113,7 @@ class Jsonl(Delimited):
                 if b"\\u" in line:
                     json.dumps(row, ensure_ascii=False).encode()
             except UnicodeDecodeError as error:
-                bad[record] = f"byte {error.start} (0x{line[error.start]:02x}) is not UTF-8"
+                bad[record] = not_utf8(error)
             except UnicodeEncodeError:
                 bad[record] = "half of a surrogate pair"
             except (ValueError, RecursionError) as error:

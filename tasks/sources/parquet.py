@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +15,11 @@ import pyarrow.types as pt
 
 from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Rows
-from tasks.sources.kinds.columns import ReferringTables, check_columns
-from tasks.sources.rows import Numbered, hashes_of_columns, texts
+from tasks.sources.hashes import hashes_of_columns
+from tasks.sources.kinds.columns import check_columns
 from tasks.sources.streams import check_ratio, reading
-from tasks.sources.table_files import Part, Tables
-from tasks.sources.values import column, leaves
+from tasks.sources.table_files import Numbered, Part, Tables, texts
+from tasks.sources.values import column, is_octets, leaves
 
 FIXED = re.compile(r"Expected all lists to be of size", re.IGNORECASE)
 BUFFER = 1 << 20
@@ -32,18 +31,12 @@ MAX_ROWS, MAX_FILES = 1 << 16, 1 << 10
 class Parquet(Tables):
     """Has the columns of the config with their types in the files."""
 
-    def __init__(self, config: ReferringTables, memory: Path | None) -> None:
-        """Find the files; raises `Refused` where there are none, or the first has other columns than named."""
-        super().__init__(config, memory)
-        self.check_schema(self.paths[0])
-
-    def check_schema(self, path: str) -> None:
-        """Raise `Refused` where a file has other columns than the config names."""
+    def check(self, path: str) -> None:
         with self._opened(path) as file:
             check_columns(self.config, leaves(file.schema_arrow, self.config.columns), path)
 
     def parts(self, path: str, target: int) -> Iterator[Part]:
-        self.check_schema(path)
+        self.check(path)
         with self._opened(path) as file:
             row = first = size = 0
             begin = 0
@@ -149,7 +142,7 @@ def _is_embedded(file: pq.ParquetFile, name: str) -> bool:
     schema = file.schema_arrow
     kind = schema.field(name).type if name in schema.names else pa.null()
     if not pt.is_struct(kind):
-        return pt.is_binary(kind) or pt.is_large_binary(kind)
+        return is_octets(kind)
     groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     inside = [chunk.statistics for chunk in chunks if chunk.path_in_schema == f"{name}.bytes"]

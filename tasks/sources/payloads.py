@@ -14,8 +14,9 @@ import pyarrow.types as pt
 
 from tasks.errors import Failed
 from tasks.sources import PARTITION_BYTES, Bad, Rows
+from tasks.sources.files import other_content
 from tasks.sources.kinds.columns import ColumnsSource
-from tasks.sources.rows import Columns, selected
+from tasks.sources.values import Columns, is_octets
 
 UNLISTED = "no such file when the source was listed"
 
@@ -98,7 +99,7 @@ class Payloads:
         except OSError as error:
             raise Failed(path, error.strerror, "every listed file must be readable", "fix it, or its row") from None
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
+            raise other_content(path)
         return content
 
     def _misplaced(self, path: str) -> str | None:
@@ -129,7 +130,7 @@ def _embedded(column: pa.Array) -> pa.Array | None:
             return None
     if pt.is_null(column.type):
         return column.cast(pa.large_binary())
-    if pt.is_binary(column.type) or pt.is_large_binary(column.type):
+    if is_octets(column.type):
         return column
     return None
 
@@ -159,3 +160,11 @@ def _replaced(
         None if part.hashes is None else part.hashes[good],
         bad,
     )
+
+
+def selected(rows: Rows, begin: int, end: int) -> Rows:
+    """Return the rows from `begin` to `end`, without bad ones."""
+    columns = {name: column.slice(begin, end - begin) for name, column in rows.columns.items()}
+    splits = None if rows.splits is None else rows.splits.slice(begin, end - begin)
+    hashes = None if rows.hashes is None else rows.hashes[begin:end]
+    return Rows(columns, rows.keys.slice(begin, end - begin), lambda row: rows.place(begin + row), splits, hashes)

@@ -5,24 +5,32 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tasks.environment.user_code import deciding, files_of, importable, raised_at
 from tasks.errors import Failed
 from tasks.reader.function import imported
-from tasks.sources import Partition, Rows, Source
+from tasks.sources import Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
+from tasks.sources.hashes import bytes_of, hashes_of
 from tasks.sources.kinds.columns import ColumnsSource, features_of, read_columns, shape_of
 from tasks.sources.payloads import columns_of_files
-from tasks.sources.rows import Numbered, bytes_of, hashes_of
+from tasks.sources.table_files import Numbered, batches
 from tasks.sources.values import LISTS, NOT_NUMBERS, columns_of
 
-BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
-"""Bytes of a batch, about, and its rows at most."""
-
 SCALARS = (str, int, float, bytes, datetime.date)
+
+
+class Taken(NamedTuple):
+    """What is read of an example: copies of the values, its bytes, about, and its content, of which its hash is made;
+    or why it is none."""
+
+    values: dict[str, Any]
+    size: int
+    content: bytes = b""
+    bad: str = ""
 
 
 class Python(Source):
@@ -56,17 +64,10 @@ class Python(Source):
         if self._hashes() != self._listed:
             rule = "a source must not change during a run"
             raise Failed(self._function, "it changed since it was listed", rule, "run again")
-        batch: list[dict[str, Any] | str] = []
-        contents: list[bytes] = []
-        first = size = 0
-        for value in self._values():
-            batch.append(taken := self._taken(value))
-            contents.append(b"" if self._config.key or isinstance(taken, str) else bytes_of(value))
-            size += _size(value)
-            if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
-                yield self._rows(batch, first, contents)
-                batch, contents, first, size = [], [], first + len(batch), 0
-        yield self._rows(batch, first, contents)
+        first = 0
+        for batch in batches(map(self._taken, self._values()), lambda taken: taken.size):
+            yield self._rows(batch, first)
+            first += len(batch)
 
     def _hashes(self) -> list[tuple[str, str]]:
         return deciding(files_of("source.function", self._function, self._folder), self._folder)
@@ -89,21 +90,21 @@ class Python(Source):
             rule = "the function of source.function yields a dict for each example"
             raise Failed(where, saw, rule, "correct it, or source.function and source.arguments") from None
 
-    def _rows(self, batch: list[dict[str, Any] | str], first: int, contents: list[bytes]) -> Rows:
+    def _rows(self, batch: list[Taken], first: int) -> Rows:
         """Return what was taken as columns; the first is number `first`."""
         columns, bad = columns_of(batch, self._types, _given)
-        hashes = hashes_of(contents) if self._config.key is None else None
+        hashes = hashes_of([taken.content for taken in batch]) if self._config.key is None else None
         return Numbered(self._function, first, len(batch)).rows(columns, bad, hashes=hashes)
 
-    def _taken(self, example: Any) -> dict[str, Any] | str:
-        """Return the values that are read, or why it is no example.
-
-        They are copies: a function may yield the same dict or array again, with other values.
-        """
+    def _taken(self, example: Any) -> Taken:
+        """Return what is read of an example now: a function may yield the same dict or array again, with other
+        values."""
+        size = _size(example)
         try:
-            return self._fitting(example)
+            values = self._fitting(example)
         except ValueError as error:
-            return str(error)
+            return Taken({}, size, bad=str(error))
+        return Taken(values, size, b"" if self._config.key else bytes_of(example))
 
     def _fitting(self, example: Any) -> dict[str, Any]:
         """Return the values that are read; raises `ValueError` for what is no example."""
@@ -138,10 +139,10 @@ class Python(Source):
         return _text(name, value) if isinstance(value, str | bytes) else value
 
 
-def _given(taken: dict[str, Any] | str) -> dict[str, Any]:
-    if isinstance(taken, str):
-        raise ValueError(taken)
-    return taken
+def _given(taken: Taken) -> dict[str, Any]:
+    if taken.bad:
+        raise ValueError(taken.bad)
+    return taken.values
 
 
 def _said(error: BaseException) -> str:
@@ -156,7 +157,7 @@ def _text(name: str, value: str | bytes) -> str:
         text = value.decode() if isinstance(value, bytes) else value
         text.encode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: byte {error.start} (0x{error.object[error.start]:02x}) is not UTF-8") from None
+        raise ValueError(f"{name}: {not_utf8(error)}") from None
     except UnicodeEncodeError:
         raise ValueError(f"{name}: half of a surrogate pair") from None
     return text

@@ -35,7 +35,7 @@ from sqlalchemy.pool import NullPool
 
 from tasks.environment.secrets import resolve, unreferenced
 from tasks.errors import Failed, Refused
-from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source
+from tasks.sources import PARTITION_BYTES, Bad, Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
 from tasks.sources.kinds.columns import ColumnsSource, check_columns, features_of, read_columns
 from tasks.sources.payloads import columns_of_files
@@ -267,4 +267,4 @@ def _fitting(value: Any) -> tuple[str | None, str | None]:
     try:
         return value.decode(), None
     except UnicodeDecodeError as error:
-        return None, f"byte {error.start} (0x{value[error.start]:02x}) is not UTF-8"
+        return None, not_utf8(error)

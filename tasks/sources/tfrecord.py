@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import numpy as np
 
-from tasks.sources import Rows
-from tasks.sources.kinds.columns import TableFiles, check_columns, shape_of
-from tasks.sources.payloads import Payloads, columns_of_files
+from tasks.sources import Rows, not_utf8
+from tasks.sources.hashes import hashes_of
+from tasks.sources.kinds.columns import check_columns, shape_of
 from tasks.sources.record_files import HEADER, RecordFile, decode, frames, masked
-from tasks.sources.rows import Numbered, hashes_of
 from tasks.sources.streams import compression_of, open_stream, reading, whole
-from tasks.sources.table_files import Part, Tables
+from tasks.sources.table_files import Numbered, Part, Tables, batches
 from tasks.sources.values import columns_of
-
-BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
-"""Bytes of a batch, about, and its rows at most."""
 
 GZIP = b"\x1f\x8b"
 """How a file begins that is compressed; its name need not say so."""
@@ -38,16 +34,7 @@ class Tfrecord(Tables):
     An example with a feature that the config does not name, or with another number of values, is bad.
     """
 
-    def __init__(self, config: TableFiles, memory: Path | None) -> None:
-        """Find the files; raises `Refused` where there are none, or the first has what the config does not name."""
-        super().__init__(config, memory)
-        self._files = columns_of_files(config)
-        self._payloads = Payloads(self.root, [])  # images and sounds are in the examples
-        self._shapes = {name: shape_of(kind) for name, kind in config.columns.items() if kind.startswith("number[")}
-        self.check_first(self.paths[0])
-
-    def check_first(self, path: str) -> None:
-        """Raise `Refused` where the first example of a file has a feature that the config does not name."""
+    def check(self, path: str) -> None:
         for payload in payloads(self.root, path):
             with_all = {**self.config.columns, **dict.fromkeys(_names(payload))}
             check_columns(self.config, with_all, f"{path} row 1")
@@ -70,16 +57,9 @@ class Tfrecord(Tables):
 
     def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
         begin, end, row = where or (0, None, 0)
-        batch: list[bytes] = []
-        size = 0
-        for payload in self._payloads_of(path, begin, end):
-            batch.append(payload)
-            size += len(payload)
-            if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
-                yield self._rows(path, row, batch, columns, hashed)
-                batch, row, size = [], row + len(batch), 0
-        if batch:
+        for batch in batches(self._payloads_of(path, begin, end), len):
             yield self._rows(path, row, batch, columns, hashed)
+            row += len(batch)
 
     def _payloads_of(self, path: str, begin: int, end: int | None) -> Iterator[bytes]:
         """Yield the payloads of a file, or of a range of its bytes."""
@@ -108,6 +88,10 @@ class Tfrecord(Tables):
             raise ValueError(f"a feature {unknown[0]!r} that source.columns does not name")
         return {name: self._value(name, example[name]) for name in names if len(example.get(name, ()))}
 
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: shape_of(kind) for name, kind in self.config.columns.items() if kind.startswith("number[")}
+
     def _value(self, name: str, values: Any) -> Any:
         """Return a scalar or an array; raises `ValueError` for what is not as the config says."""
         shape = self._shapes.get(name, ())
@@ -119,7 +103,7 @@ class Tfrecord(Tables):
         if shape:
             return values
         value = values[0] if isinstance(values, list) else values[0].item()
-        if name in self._files:
+        if name in self.files:
             if isinstance(value, bytes):
                 return value
             raise ValueError(f"{name}: a number, and an {self.config.columns[name]} is the bytes of its file")
@@ -128,7 +112,7 @@ class Tfrecord(Tables):
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: byte {error.start} (0x{value[error.start]:02x}) is not UTF-8") from None
+            raise ValueError(f"{name}: {not_utf8(error)}") from None
 
     def _is_table(self, name: str) -> bool:
         return not ENDING.search(name.lower()) or is_shard(name)

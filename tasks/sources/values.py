@@ -17,6 +17,21 @@ import pyarrow.types as pt
 Fields = Iterable[pa.Field]
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of a type are texts."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind))
+
+
+def is_octets(kind: pa.DataType) -> bool:
+    """Return whether values of a type are bytes of any length."""
+    return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether values of a type are lists, of any length or all of one."""
+    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
+
+
 def leaves(fields: Fields, known: Iterable[str], prefix: str = "") -> Iterator[str]:
     """Yield the dotted names of all values: of an object that is not `known` as a whole, those of its fields."""
     known = set(known)
@@ -201,3 +216,6 @@ def _arrays(values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
             bad[row] = NOT_NUMBERS
             arrays.append(None)
     return pa.array(arrays, pa.list_(pa.float64())), bad
+
+
+Columns = Mapping[str, pa.Array]

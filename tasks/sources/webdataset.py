@@ -15,16 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import Failed
-from tasks.sources import Bad, Rows
-from tasks.sources.kinds.columns import TableFiles, check_columns
-from tasks.sources.payloads import Payloads, columns_of_files
-from tasks.sources.rows import bytes_of, hashes_of
+from tasks.sources import Bad, Rows, not_utf8
+from tasks.sources.hashes import bytes_of, hashes_of
+from tasks.sources.kinds.columns import check_columns
 from tasks.sources.streams import Stream, TarEntry, compression_of, members, open_stream
-from tasks.sources.table_files import Part, Tables
+from tasks.sources.table_files import Part, Tables, batches
 from tasks.sources.values import NOT_NUMBERS, columns_of, names_in, value
-
-BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
-"""Bytes of a batch, about, and its rows at most."""
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2")
 JSON = "json"
@@ -49,15 +45,7 @@ class Webdataset(Tables):
     hidden ones and those named `__*__` are no samples. A key is the name of the tar file and that of the sample.
     """
 
-    def __init__(self, config: TableFiles, memory: Path | None) -> None:
-        """Find the files; raises `Refused` where there are none, or the first has what the config does not name."""
-        super().__init__(config, memory)
-        self._files = columns_of_files(config)
-        self._payloads = Payloads(self.root, [])  # images and sounds are in the tar files
-        self.check_first(self.paths[0])
-
-    def check_first(self, path: str) -> None:
-        """Raise `Refused` where the first sample of a file has files or fields that the config does not name."""
+    def check(self, path: str) -> None:
         with self._opened(path) as stream:
             for sample in grouped(members(stream, path, self._wanted), path):
                 try:
@@ -85,19 +73,12 @@ class Webdataset(Tables):
     def rows(self, path: str, where: tuple[Any, ...], columns: list[str], hashed: bool) -> Iterator[Rows]:
         begin, end = where or (0, None)
         wanted = _everything if hashed else self._wanted
-        batch: list[Sample] = []
-        size = 0
         with self._opened(path) as stream:
             if begin:
                 stream.seek(begin)  # type: ignore[attr-defined]
-            for sample in grouped(members(stream, path, wanted, begin, end), path):
-                batch.append(sample)
-                size += sum(map(len, sample.content.values()))
-                if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
-                    yield self._rows(path, batch, columns, hashed)
-                    batch, size = [], 0
-        if batch:
-            yield self._rows(path, batch, columns, hashed)
+            found = grouped(members(stream, path, wanted, begin, end), path)
+            for batch in batches(found, lambda sample: sum(map(len, sample.content.values()))):
+                yield self._rows(path, batch, columns, hashed)
 
     def _wanted(self, name: str) -> bool:
         """Return whether a file is read: all but those that are ignored."""
@@ -147,21 +128,21 @@ class Webdataset(Tables):
 
     def _field(self, name: str, objects: dict[str, Any]) -> Any:
         found = value(objects, name)
-        if found is not None and name in self._files:
+        if found is not None and name in self.files:
             raise ValueError(f"{name}: a field of JSON, and an {self.config.columns[name]} is a file")
         return found
 
     def _value(self, name: str, content: bytes) -> Any:
         """Return the content of a file as its column needs it; raises `ValueError` where it does not fit."""
         column_type = self.config.columns[name]
-        if name in self._files:
+        if name in self.files:
             return content
         if column_type.startswith("number["):
             return _array(name, content)
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: byte {error.start} (0x{content[error.start]:02x}) is not UTF-8") from None
+            raise ValueError(f"{name}: {not_utf8(error)}") from None
         return text if column_type == "text" else text.strip()
 
     @contextmanager

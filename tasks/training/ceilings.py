@@ -22,8 +22,8 @@ from tasks.environment import hardware
 from tasks.feed import open_snapshot
 from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter
-from tasks.feed.batches import BatchReader
 from tasks.feed.orders import Order
+from tasks.feed.snapshot_reader import BatchReader
 from tasks.models import ModelConfig
 from tasks.records.reading import RecordsReader
 from tasks.snapshots.config import SnapshotConfig

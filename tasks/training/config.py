@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 from tasks.config.task import TASKS, LossName, check_options
 from tasks.feed.augmentations import AugmentConfig
-from tasks.feed.order import steps_of
+from tasks.feed.orders import steps_of
 from tasks.processes.config import SIDECAR, ClusterConfig, Role
 from tasks.training.initial import InitConfig, Text
 from tasks.training.optimizers import Adam, OptimizerConfig, Pattern

@@ -39,8 +39,7 @@ from tasks.training.strategies import StrategyConfig
 if TYPE_CHECKING:
     import keras
 
-    from tasks.feed.batches import BatchReader
-    from tasks.feed.snapshot_reader import SnapshotReader
+    from tasks.feed.snapshot_reader import BatchReader, SnapshotReader
     from tasks.processes.workbench import Workbench
     from tasks.store.staging import Staging
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.draws import splitmix64
-from tasks.feed.order import EpochOrder, batch_rows
-from tasks.feed.orders import ORDERS, Ordered
+from tasks.feed.orders import ORDERS, EpochOrder, Ordered, batch_rows
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.features import TOKENS
 from tasks.records.arrays import row_bytes

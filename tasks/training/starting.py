@@ -15,7 +15,7 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config.base import identity
 from tasks.environment.user_code import deciding, files_of
 from tasks.errors import Failed, Refused
-from tasks.feed.order import steps_of
+from tasks.feed.orders import steps_of
 from tasks.models import ModelConfig
 from tasks.models.usage import Usage
 from tasks.training.checkpoints import pack, unpack

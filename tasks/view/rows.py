@@ -14,8 +14,10 @@ from PIL import Image
 from tasks.artifacts import Artifact
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
+from tasks.reader.cast import EPOCH, MICROSECOND
+from tasks.reader.values import NO_TIME
 from tasks.records.reading import RecordsReader
-from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
+from tasks.sources.features import Feature
 from tasks.view.examples import VALUES, Texts
 
 CHARACTERS = 300

@@ -69,7 +69,7 @@ def main() -> None:
         held = np.array(snapshot.arrays("train")["tokens"])
 
         def in_memory() -> None:
-            from tasks.feed.order import batch_rows
+            from tasks.feed.orders import batch_rows
 
             for step in range(0, STEPS, 8):
                 rows, _ = batch_rows(step, BATCH, ROWS, 1, steps=8)

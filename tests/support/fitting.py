@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from tasks.snapshots import text
 from tasks.snapshots.fitting import TransformConfig, fit
+from tasks.snapshots.transforms import Fitted
 from tasks.snapshots.transforms.categories import Vocabulary
 from tasks.snapshots.transforms.numbers import Bucketize, Quantile, Standardise
 from tasks.snapshots.transforms.texts import Tokens, Words
-from tasks.snapshots.transforms.transform import Fitted
 from tasks.sources.features import Feature
 
 RANDOM = random.Random(7)

@@ -13,13 +13,13 @@ from tests.support.homes import DIGITS, ROOT
 
 GOLDEN = {
     "convert/records": "6db1ec9afb2b00a1",
-    "snapshot/snapshot": "1217d78412710929",
-    "train/model": "4a770af102f51bd0",
-    "evaluate/report": "15532bd621423fd8",
-    "compress/saved_model": "c451980e39a91709",
-    "compress/litert": "d2a512cc9c0cb48b",
-    "compress/int8_dynamic": "dd26f7db08f6e784",
-    "export/export": "a2887690b8deeaa0",
+    "snapshot/snapshot": "adef11929de5c603",
+    "train/model": "c41adde271135fb6",
+    "evaluate/report": "576c81fa54669837",
+    "compress/saved_model": "d647862a869486cd",
+    "compress/litert": "0c3290d09d355eb4",
+    "compress/int8_dynamic": "498a81caeac4c107",
+    "export/export": "ddf4507ab2b156e2",
 }
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,12 @@ from tasks.exporting.formats.saved_model import SavedModel
 from tasks.exporting.preprocess import in_graph
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
-from tasks.reader import Reader, cast
+from tasks.reader import Reader, cast, transform
 from tasks.snapshots import table
 from tasks.snapshots.fitting import TransformConfig
-from tasks.snapshots.transforms.transform import Fitted
+from tasks.snapshots.transforms import Fitted
 from tasks.sources.features import Feature
-from tasks.sources.rows import hashes_of
+from tasks.sources.hashes import hashes_of
 from tasks.store.staging import Staging
 
 FOLDER = Path()
@@ -100,8 +99,7 @@ def applied(fitted: Fitted, values: Any) -> np.ndarray:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in fitted.files.items():
             (Path(folder) / name).write_bytes(content)
-        load = import_module(f"tasks.reader.{fitted.state['kind']}").load
-        result: np.ndarray = load(json.loads(json.dumps(fitted.state)), Path(folder))(values)
+        result: np.ndarray = transform(json.loads(json.dumps(fitted.state)), Path(folder))(values)
     return result
 
 

@@ -11,7 +11,7 @@ from tasks import snapshots
 from tasks.artifacts import Outcome
 from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.workbench import Workbench
-from tasks.sources.rows import hashes_of
+from tasks.sources.hashes import hashes_of
 from tasks.training.config import TrainConfig
 from tasks.training.ledger import LEDGER
 from tasks.training.optimizers import AdamW

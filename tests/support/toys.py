@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
 from tasks.errors import Lost, Stopped
-from tasks.feed.order import batch_rows
+from tasks.feed.orders import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, LogCurves, Progress, Save
 from tasks.training.checkpoints import STATE, StagedCheckpoints

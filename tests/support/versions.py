@@ -14,7 +14,7 @@ from tasks.artifacts import Artifact, Export, Outcome, Records, Report, Snapshot
 from tasks.config.task import TASKS
 from tasks.models.usage import CHOSEN, TRAINED, Usage
 from tasks.sources.features import Feature
-from tasks.sources.rows import hashes_of
+from tasks.sources.hashes import hashes_of
 from tasks.store.staging import Staging
 from tasks.store.store import Store, digest_of
 

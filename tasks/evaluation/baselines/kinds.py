@@ -16,7 +16,7 @@ from tasks.evaluation.baselines.simple_model import SEED, Floats, Learned, Rows,
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.reader.values import NO_TIME, Values
 from tasks.snapshots.tags import columns_of, padded_tags
-from tasks.snapshots.transforms.transform import own_array
+from tasks.snapshots.transforms import own_array
 from tasks.sources.features import Feature, of_role
 
 TABLE_ROWS, ARRAY_ROWS, TEXT_ROWS, TAG_ROWS = 50_000, 20_000, 10_000, 50_000

@@ -1,22 +1,38 @@
-"""Types of columns: a class a type, with all that is known of its values in records.
+"""Types of columns: a class a type, with all that is known of its values in records, and of their statistics.
 
 Values are arrow arrays without nulls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from tasks.config.kinds import import_kinds
+from tasks.reader.formats import Unreadable, reader_of
 from tasks.sources.encoding import Encoded
 from tasks.sources.features import Feature
 
 State = dict[str, Any]
-"""Mergeable statistics of a feature; JSON."""
+"""Mergeable statistics of a feature; JSON.
+
+Integers (counts, pixels, bytes) are summed exactly and floats by Chan's method in order of shard, so that the result
+does not depend on which attempt wrote which shard.
+"""
+States = dict[str, State]
+"""The state of each feature, by name."""
+
+Features = Mapping[str, Feature]
+
+TFDS = "tensorflow_datasets.core.features"
+"""The package whose classes the `connector`s name."""
 
 TYPES: dict[str, type[ColumnType]] = {}
 """The types by the kind of feature."""
@@ -98,6 +114,70 @@ def merge_by_key(left: State, right: State) -> State:
 def column_type(feature: Feature) -> ColumnType:
     """Return the type of a feature's values."""
     return TYPES[feature.kind](feature)
+
+
+def states_of(features: Features, columns: Mapping[str, pa.Array], measured: Mapping[str, Any]) -> States:
+    """Return the state of each feature over rows.
+
+    Args:
+        columns: the typed values by feature.
+        measured: what was measured of the raw values, by feature and short name.
+    """
+    return {
+        name: column_type(feature).state(columns[name], measured.get(name, {})) for name, feature in features.items()
+    }
+
+
+def merged(features: Features, states: Iterable[States]) -> States:
+    """Merge the states of shards or splits, in their order."""
+
+    def merge(left: States, right: States) -> States:
+        if not left or not right:
+            return left or right
+        return {name: column_type(feature).merge(left[name], right[name]) for name, feature in features.items()}
+
+    return reduce(merge, states, {})
+
+
+def summary(features: Features, states: States) -> dict[str, Any]:
+    """Convert states for the manifest: means and standard deviations in place of sums, classes by name."""
+    return {
+        name: {"kind": feature.kind, **column_type(feature).summary(states[name])}
+        for name, feature in features.items()
+        if name in states
+    }
+
+
+def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
+    """Return the values of raw cells as the type of a feature, and the rows that do not fit."""
+    read, bad = raw, dict[int, str]()
+    if feature.format is not None:
+        read, bad = written(feature.format, raw)
+    cast = column_type(feature).typed(read, max_pixels)
+    return Typed(cast.values, {**cast.bad, **bad}, cast.measured, cast.exact)
+
+
+def written(state: Mapping[str, Any], raw: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """Return cells as plain ones, and the rows that are of another form; each different cell is read once.
+
+    Args:
+        state: of a form, as `tasks.reader.formats.of_state` takes it.
+    """
+    if pt.is_list(raw.type) or pt.is_large_list(raw.type):  # of a source that has lists
+        return raw, {}
+    read, cells = reader_of(state), pc.dictionary_encode(raw)
+    plain, refused = [], dict[int, str]()
+    for number, value in enumerate(cells.dictionary.to_pylist()):
+        try:
+            plain.append(read(value))
+        except Unreadable as error:
+            plain.append(None)
+            refused[number] = f"{value!r} {error}"
+    of_lists = state["kind"] == "lists"
+    values = pa.array(plain, pa.list_(pa.string()) if of_lists else None, from_pandas=False)
+    numbers = cells.indices
+    bad = np.flatnonzero(np.isin(numbers.fill_null(-1).to_numpy(zero_copy_only=False), list(refused)))
+    return values.take(numbers), {int(row): refused[numbers[int(row)].as_py()] for row in bad}
 
 
 import_kinds(__name__, __path__)

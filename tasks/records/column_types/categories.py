@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.reader.values import BLANKS, WHOLE
-from tasks.records.column_types import State, Typed
-from tasks.records.column_types.texts import SEQUENCE, Text, Words, lengths_of, sequence
+from tasks.records.column_types import TFDS, State, Typed
+from tasks.records.column_types.texts import Text, Words, lengths_of, sequence
 from tasks.sources.encoding import Encoded, integer_entry, integer_list_entry
 from tasks.sources.features import OTHER, Feature, of_role
 
@@ -85,15 +85,9 @@ class Label(Text):
         """Accept what a category is; a missing label, and one that is not among known classes, is bad."""
         cast = Category(self.feature).typed(raw)
         values = plain_classes(cast.values, self.feature.renamed)
-        bad = {int(row): "missing" for row in np.flatnonzero(np.asarray(self.missing(values)))}
-        if self.feature.classes is not None:
-            known = pc.is_in(values, pa.array(self.feature.classes, pa.string()))
-            if OTHER in self.feature.classes:
-                values = pc.if_else(known, values, OTHER)
-            else:
-                for row in np.flatnonzero(~np.asarray(known)):
-                    bad.setdefault(int(row), f"{values[int(row)].as_py()!r} is none of source.classes")
-        return Typed(values, {**bad, **cast.bad})
+        missing = {int(row): "missing" for row in np.flatnonzero(np.asarray(self.missing(values)))}
+        values, unknown = _among(values, self.feature.classes)
+        return Typed(values, {**unknown, **missing, **cast.bad})
 
     def entry(self, name: str, values: pa.Array) -> list[Encoded]:
         """Return an `int64_list` of the class number."""
@@ -127,7 +121,7 @@ class Tags(Words):
         category = Category(TAG)
         cast = category.typed(flat)
         gone = np.flatnonzero(np.asarray(category.missing(cast.values)))
-        values, unknown = _known(cast.values, self.feature.classes)
+        values, unknown = _among(_named(cast.values, self.feature.classes), self.feature.classes)
         return Typed(values, {**unknown, **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})
 
     def typed(self, raw: pa.Array, max_pixels: int = 0) -> Typed:
@@ -151,7 +145,7 @@ class Tags(Words):
 
     def connector(self) -> dict[str, Any]:
         """Describe a `Sequence` of `ClassLabel`."""
-        return sequence(_class_label(self.feature, f"{SEQUENCE}."))
+        return sequence(_class_label(self.feature, f"{TFDS}."))
 
 
 def plain(values: pa.Array) -> pa.Array:
@@ -195,16 +189,21 @@ def _class_label(feature: Feature, package: str) -> dict[str, Any]:
     return {"pythonClassName": f"{package}class_label_feature.ClassLabel", "classLabel": size}
 
 
-def _known(values: pa.Array, classes: tuple[str, ...] | None) -> tuple[pa.Array, dict[int, str]]:
-    """Return tags as names of classes, and the reasons of those that are none; any name is known for None."""
+def _named(values: pa.Array, classes: tuple[str, ...] | None) -> pa.Array:
+    """Return tags with the names of classes in place of their numbers, where none is called by a number."""
+    names = pa.array(classes or (), pa.string())
+    if classes is None or pc.any(pc.match_substring_regex(names, NUMBER)).as_py():
+        return values
+    numbers = pc.if_else(pc.match_substring_regex(values, NUMBER), values, None).cast(pa.int64())
+    within = pc.if_else(pc.less(numbers, len(classes) - (classes[-1] == OTHER)), numbers, None)
+    return pc.coalesce(names.take(within), values)
+
+
+def _among(values: pa.Array, classes: tuple[str, ...] | None) -> tuple[pa.Array, dict[int, str]]:
+    """Return names as those of classes, and the reasons of those that are none; any name is known for None."""
     if classes is None:
         return values, {}
-    names = pa.array(classes, pa.string())
-    if not pc.any(pc.match_substring_regex(names, NUMBER)).as_py():
-        numbers = pc.if_else(pc.match_substring_regex(values, NUMBER), values, None).cast(pa.int64())
-        within = pc.if_else(pc.less(numbers, len(classes) - (classes[-1] == OTHER)), numbers, None)
-        values = pc.coalesce(names.take(within), values)
-    known = pc.is_in(values, names)
+    known = pc.is_in(values, pa.array(classes, pa.string()))
     if OTHER in classes:
         return pc.if_else(known, values, OTHER), {}
     others = np.flatnonzero(~np.asarray(known))
@@ -214,7 +213,7 @@ def _known(values: pa.Array, classes: tuple[str, ...] | None) -> tuple[pa.Array,
 def unequal(features: Mapping[str, Feature], table: pa.Table) -> dict[int, str]:
     """Return by row why its tags do not belong to its words: there must be one for each."""
     bad: dict[int, str] = {}
-    for name, feature in of_role(dict(features), "label").items():
+    for name, feature in of_role(features, "label").items():
         if feature.kind != "tags":
             continue
         tags = lengths_of(table[name].combine_chunks())

@@ -1,51 +1,102 @@
-"""Images and sounds."""
+"""Images and sounds, decoded once to see that they are whole.
+
+Pillow holds 4 bytes for a pixel of a decoded colour image; no second copy of it is made.
+"""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
+import PIL.Image
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from tasks.reader.image import BROKEN, SIXTEEN_BITS, is_transparent, strips
 from tasks.records.column_types import State, Typed
 from tasks.records.column_types.texts import Text
-from tasks.records.pixels import NotAnImage, PixelSums, sums
 from tasks.sources.encoding import values_of
+from tasks.sources.values import is_octets
 
-NONE = PixelSums((0, 0, 0), [], [])
+PIL.Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
+
+PIXEL_MODES = ("L", "LA", "RGB", "RGBA", *SIXTEEN_BITS)
+"""Pillow modes whose values are pixels, unlike a palette's; of PNG with a transparent level or colour that one too."""
 BLOCK = 1 << 16
 """Frames that are decoded at a time."""
 
 
-class Image(Text):
-    """Images: the bytes of an image file, decoded once for their statistics; a missing one has no bytes."""
+class NotAnImage(ValueError):
+    """The reason why bytes are not an image that can be used."""
 
-    kinds = ("image",)
+
+@dataclass(frozen=True)
+class PixelSums:
+    """Shape [height, width, channels] of an image; for each channel the sum of the values and of their squares."""
+
+    shape: tuple[int, int, int] = (0, 0, 0)
+    sums: list[int] = field(default_factory=list)
+    squares: list[int] = field(default_factory=list)
+
+
+class Media(Text):
+    """Files, of which each is decoded once for its statistics; a missing one has no bytes."""
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+    noun: ClassVar[str]
+    """What a value is, with its article."""
+
+    nothing: ClassVar[Any]
+    """The figures of a missing file."""
+
+    def figures(self, payload: bytes, max_pixels: int) -> Any:
+        """Return what statistics need of a file; raises `ValueError` where it is not a whole one."""
+        raise NotImplementedError
+
+    def columns(self, figures: list[Any]) -> dict[str, pa.Array]:
+        """Return the figures of files as columns, by short name."""
+        raise NotImplementedError
 
     def typed(self, raw: pa.Array, max_pixels: int = 0) -> Typed:
-        """Accept the bytes of whole images of at most `max_pixels`, of the feature's shape."""
-        if not (pa.types.is_binary(raw.type) or pa.types.is_large_binary(raw.type) or pa.types.is_null(raw.type)):
-            values = pa.array([b""] * len(raw), pa.large_binary())
-            return Typed(
-                values, dict.fromkeys(range(len(raw)), f"{raw.type} is not an image"), _pixel_sums([NONE] * len(raw))
-            )
-        values, bad, measured = raw.cast(pa.large_binary()).fill_null(b""), {}, []
+        """Accept the bytes of whole files; of images those of at most `max_pixels`, and of the feature's shape."""
+        bad: dict[int, str] = {}
+        if not (is_octets(raw.type) or pa.types.is_null(raw.type)):
+            bad = dict.fromkeys(range(len(raw)), f"{raw.type} is not {self.noun}")
+            raw = pa.nulls(len(raw))
+        values, figures = raw.cast(pa.large_binary()).fill_null(b""), [self.nothing] * len(raw)
         given = np.asarray(raw.is_valid())
         for row, payload in enumerate(values_of(values)):
-            measured.append(NONE)
-            try:
-                if given[row]:
-                    measured[-1] = sums(payload, max_pixels)
-                    self._check_shape(measured[-1].shape)
-            except NotAnImage as reason:
-                bad[row] = str(reason)
-        return Typed(values, bad, _pixel_sums(measured))
+            if given[row]:
+                try:
+                    figures[row] = self.figures(payload, max_pixels)
+                except ValueError as reason:
+                    bad[row] = str(reason)
+        return Typed(values, bad, self.columns(figures))
 
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        if any(declared not in (-1, size) for declared, size in zip(self.feature.shape, shape, strict=True)):
-            raise NotAnImage(f"shape {shape}, not {self.feature.shape}")
+
+class Image(Media):
+    """Images: the bytes of an image file; a missing one has none."""
+
+    kinds = ("image",)
+    noun = "an image"
+    nothing = PixelSums()
+
+    def figures(self, payload: bytes, max_pixels: int) -> PixelSums:
+        """Return the sums over its pixels."""
+        found = pixel_sums(payload, max_pixels)
+        if any(declared not in (-1, size) for declared, size in zip(self.feature.shape, found.shape, strict=True)):
+            raise NotAnImage(f"shape {found.shape}, not {self.feature.shape}")
+        return found
+
+    def columns(self, figures: list[PixelSums]) -> dict[str, pa.Array]:
+        """Return shapes, sums and squares."""
+        lists = pa.list_(pa.int64())
+        names = ("shape", "sums", "squares")
+        return {name: pa.array([getattr(each, name) for each in figures], lists) for name in names}
 
     def state(self, values: pa.Array, measured: Mapping[str, pa.Array]) -> State:
         """Return count, bytes, the number of images of each shape, and the sums of pixels by number of channels."""
@@ -83,28 +134,22 @@ class Image(Text):
         }
 
 
-class Audio(Text):
-    """Sounds: the bytes of a file, decoded once to see that they are whole; a missing one has no bytes."""
+class Audio(Media):
+    """Sounds: the bytes of a file, decoded once to see that it is whole; a missing one has none."""
 
     kinds = ("audio",)
+    noun = "a sound"
+    nothing = (0, 0)
 
-    def typed(self, raw: pa.Array, max_pixels: int = 0) -> Typed:
-        """Accept the bytes of whole sound files."""
-        if not (pa.types.is_binary(raw.type) or pa.types.is_large_binary(raw.type) or pa.types.is_null(raw.type)):
-            values = pa.array([b""] * len(raw), pa.large_binary())
-            bad = dict.fromkeys(range(len(raw)), f"{raw.type} is not a sound")
-            return Typed(values, bad, _frames([(0, 0)] * len(raw)))
-        values, bad, measured = raw.cast(pa.large_binary()).fill_null(b""), {}, []
-        given = np.asarray(raw.is_valid())
-        for row, payload in enumerate(values_of(values)):
-            measured.append((0, 0))
-            if not given[row]:
-                continue
-            try:
-                measured[-1] = decoded(payload)
-            except ValueError as reason:
-                bad[row] = str(reason)
-        return Typed(values, bad, _frames(measured))
+    def figures(self, payload: bytes, max_pixels: int) -> tuple[int, int]:
+        """Return frames and sampling rate."""
+        return decoded(payload)
+
+    def columns(self, figures: list[tuple[int, int]]) -> dict[str, pa.Array]:
+        """Return frames and rates."""
+        return {
+            name: pa.array([each[at] for each in figures], pa.int64()) for at, name in enumerate(("frames", "rate"))
+        }
 
     def state(self, values: pa.Array, measured: Mapping[str, pa.Array]) -> State:
         """Return count, bytes, and for each sampling rate the number of sounds and of frames."""
@@ -124,14 +169,6 @@ class Audio(Text):
         return {**super().summary(state), "rates": rates}
 
 
-def _pixel_sums(images: list[PixelSums]) -> dict[str, pa.Array]:
-    return {
-        "shape": pa.array([image.shape for image in images], pa.list_(pa.int64())),
-        "sums": pa.array([image.sums for image in images], pa.list_(pa.int64())),
-        "squares": pa.array([image.squares for image in images], pa.list_(pa.int64())),
-    }
-
-
 def _pixels(total: State) -> dict[str, Any]:
     """Return mean and standard deviation of each channel, from integer sums."""
     count = total["count"]
@@ -146,7 +183,7 @@ def decoded(payload: bytes) -> tuple[int, int]:
     """Return frames and sampling rate of a sound; raises `ValueError` where it is not a whole file, or an empty one."""
     import soundfile
 
-    from tasks.reader.sounds import Sound
+    from tasks.reader.log_mel import Sound
 
     try:
         with Sound(payload) as sound:
@@ -160,6 +197,36 @@ def decoded(payload: bytes) -> tuple[int, int]:
         raise ValueError(f"not a sound: {error.error_string}") from None
 
 
-def _frames(sounds: list[tuple[int, int]]) -> dict[str, pa.Array]:
-    frames, rates = zip(*sounds, strict=True) if sounds else ((), ())
-    return {"frames": pa.array(frames, pa.int64()), "rate": pa.array(rates, pa.int64())}
+def pixel_sums(payload: bytes, max_pixels: int) -> PixelSums:
+    """Decode an image and sum over its pixels; raises `NotAnImage` for a broken one, and one of too many pixels."""
+    try:
+        with PIL.Image.open(io.BytesIO(payload)) as image:
+            if (count := image.width * image.height) > max_pixels:
+                shape = f"{image.width:,} x {image.height:,} = {count:,} pixels"
+                raise NotAnImage(f"{shape}; records.max_pixels is {max_pixels:,}")
+            colours = "RGBA" if is_transparent(image) else "RGB"
+            known = image.mode in PIXEL_MODES and image.mode != "RGBA"
+            return _sums(image, image.mode if known else colours)
+    except BROKEN as error:
+        if isinstance(error, NotAnImage):
+            raise
+        saw = "not an image" if isinstance(error, PIL.UnidentifiedImageError) else f"not a whole image: {error}"
+        raise NotAnImage(saw) from error
+
+
+def _sums(image: PIL.Image.Image, mode: str) -> PixelSums:
+    """Return the sums over an image after its conversion to a mode."""
+    channels = len(PIL.Image.new(mode, (1, 1)).getbands())
+    levels = 65_536 if mode in SIXTEEN_BITS else 256
+    counts = np.zeros((channels, levels), np.int64)
+    for _, strip in strips(image):
+        counts += _histogram(strip if strip.mode == mode else strip.convert(mode), levels).reshape(channels, levels)
+    values = np.arange(levels, dtype=np.int64)
+    shape = (image.height, image.width, channels)
+    return PixelSums(shape, (counts @ values).tolist(), (counts @ (values * values)).tolist())
+
+
+def _histogram(strip: PIL.Image.Image, levels: int) -> NDArray[np.int64]:
+    if levels == 256:
+        return np.array(strip.histogram(), np.int64)
+    return np.bincount(np.clip(np.asarray(strip, np.int64), 0, levels - 1).ravel(), minlength=levels)

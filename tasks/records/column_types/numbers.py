@@ -11,12 +11,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tasks.reader.values import LARGEST, MISSING
+from tasks.reader.cast import EPOCH, MICROSECOND
+from tasks.reader.values import LARGEST, MISSING, NO_TIME
 from tasks.records.column_types import ColumnType, State, Typed
+from tasks.records.column_types.categories import plain_classes
 from tasks.sources.encoding import Encoded, binary_of, floats_entry, integer_entry
-from tasks.sources.features import EPOCH, MICROSECOND, NO_TIME, Feature
+from tasks.sources.features import Feature
+from tasks.sources.values import is_list, is_text
 
 DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -45,12 +49,13 @@ class Number(ColumnType):
         return pa.FixedSizeListArray.from_arrays(flat, math.prod(self.feature.shape)) if self.feature.shape else flat
 
     def typed(self, raw: pa.Array, max_pixels: int = 0) -> Typed:
-        """Accept numbers, booleans and decimal texts, and lists of as many of them as the shape has."""
+        """Accept numbers, booleans and decimal texts, and lists of as many of them as the shape has, or of labels."""
         if not self.feature.shape:
             numbers, bad = _scalars(raw)
             exact, together = _exact(raw, numbers), pa.array(fall_together(numbers))
             bad = {**bad, **self._unfit(numbers, bad)}
             return Typed(self.array(numbers.astype(np.float32)[:, None]), bad, {TOGETHER: together}, exact)
+        raw, unknown = _marked(self.feature, raw) if self.feature.of_labels else (raw, {})
         flat, lengths = _flattened(raw)
         size = math.prod(self.feature.shape)
         bad = {int(row): f"{lengths[row]} values, not {size}" for row in np.flatnonzero(lengths != size)}
@@ -61,7 +66,7 @@ class Number(ColumnType):
         fits = np.zeros((len(lengths), size))
         fits[lengths == size] = numbers[(lengths == size)[owner]].reshape(-1, size)
         bad = {**self._unfit(fits, bad), **bad}
-        return Typed(self.array(np.where(np.abs(fits) > LARGEST, 0, fits).astype(np.float32)), bad)
+        return Typed(self.array(fits.astype(np.float32)), {**bad, **unknown})
 
     def _unfit(self, numbers: NDArray[np.float64], bad: Mapping[int, str]) -> dict[int, str]:
         """Return reasons of rows that are too large for float32, or missing where the role needs a number."""
@@ -139,7 +144,7 @@ class Time(ColumnType):
         """Accept timestamps, dates, and texts in ISO 8601; without an offset they are in UTC."""
         if pa.types.is_dictionary(raw.type):
             raw = raw.dictionary_decode()
-        if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
+        if is_text(raw.type):
             values, bad = _parsed_times(raw.to_pylist())
         elif pa.types.is_timestamp(raw.type) or pa.types.is_date(raw.type) or pa.types.is_null(raw.type):
             microseconds = raw.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -208,7 +213,7 @@ def _scalars(raw: pa.Array) -> tuple[NDArray[np.float64], dict[int, str]]:
         raw = raw.dictionary_decode()
     if pa.types.is_null(raw.type):
         return np.full(len(raw), np.nan), {}
-    if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
+    if is_text(raw.type):
         return _parsed(raw)
     if pa.types.is_boolean(raw.type):
         raw = raw.cast(pa.int8())
@@ -233,18 +238,11 @@ def _parsed(raw: pa.Array) -> tuple[NDArray[np.float64], dict[int, str]]:
 def _flattened(raw: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     """Return the scalars of nested lists, and how many each row has; a missing list has none."""
     lengths = np.ones(len(raw), np.int64)
-    first = True
-    while pa.types.is_list(raw.type) or pa.types.is_large_list(raw.type) or pa.types.is_fixed_size_list(raw.type):
+    while is_list(raw.type):
         counts = np.asarray(pc.fill_null(pc.list_value_length(raw), 0)).astype(np.int64)
-        if first:
-            lengths, first = counts, False
-        else:
-            ends = np.concatenate(([0], np.cumsum(counts)))
-            stops = np.cumsum(lengths)
-            lengths = ends[stops] - ends[stops - lengths]
+        ends, stops = np.concatenate(([0], np.cumsum(counts))), np.cumsum(lengths)
+        lengths = ends[stops] - ends[stops - lengths]
         raw = pc.list_flatten(raw)
-    if first:
-        lengths = np.ones(len(raw), np.int64)
     return raw, lengths
 
 
@@ -270,3 +268,23 @@ def _parsed_times(texts: list[str | None]) -> tuple[NDArray[np.int64], dict[int,
 def microseconds(time: datetime) -> int:
     """Return the microseconds since 1970 of a time, which is in UTC where it has no offset."""
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+
+
+def _marked(feature: Feature, raw: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """Return for lists of labels 1 for each class that is in one, else 0, and the rows with other labels.
+
+    An empty list has no label; a missing one is bad.
+    """
+    assert feature.names is not None
+    if not (pt.is_list(raw.type) or pt.is_large_list(raw.type)):
+        return raw, dict.fromkeys(range(len(raw)), f"{raw.type} is no list of labels")
+    names = plain_classes(raw.flatten(), feature.renamed)
+    owners, places = pc.list_parent_indices(raw), pc.index_in(names, pa.array(feature.names))
+    known = np.asarray(places.is_valid())
+    hot = np.zeros((len(raw), len(feature.names)), np.float32)
+    rows = np.asarray(owners)
+    hot[rows[known], np.asarray(places.drop_null())] = 1
+    bad = {int(rows[at]): f"{names[int(at)].as_py()!r} is none of source.classes" for at in np.flatnonzero(~known)}
+    bad |= {int(row): "missing" for row in np.flatnonzero(np.asarray(raw.is_null()))}
+    flat = pa.array(hot.ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, len(feature.names)), bad

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.records.column_types import ColumnType, State, Typed
-from tasks.sources import encoding
-from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, values_of
+from tasks.records.column_types import TFDS, ColumnType, State, Typed
+from tasks.sources import not_utf8
+from tasks.sources.encoding import Encoded, bytes_entry, bytes_list_entry, sizes_of, values_of
 from tasks.sources.features import Feature
+from tasks.sources.values import is_list, is_octets, is_text
 
 TEXT, LISTS = pa.large_string(), pa.list_(pa.string())
 WORD = Feature("text", "string")
 """The type of a word."""
-SEQUENCE = "tensorflow_datasets.core.features"
 
 
 class Text(ColumnType):
@@ -32,9 +32,9 @@ class Text(ColumnType):
             raw = raw.dictionary_decode()
         if pa.types.is_null(raw.type):
             return Typed(pa.array([""] * len(raw), TEXT))
-        if pa.types.is_binary(raw.type) or pa.types.is_large_binary(raw.type):
+        if is_octets(raw.type):
             return _decoded(pc.fill_null(raw.cast(pa.large_binary()), b""))
-        if not (pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type)):
+        if not is_text(raw.type):
             raw = raw.cast(pa.string())
         return Typed(pc.fill_null(raw.cast(TEXT), ""))
 
@@ -75,9 +75,7 @@ class Words(ColumnType):
         empty = pa.array([[]] * len(raw), LISTS)
         if pa.types.is_null(raw.type):
             return Typed(empty)
-        if not (
-            pa.types.is_list(raw.type) or pa.types.is_large_list(raw.type) or pa.types.is_fixed_size_list(raw.type)
-        ):
+        if not is_list(raw.type):
             there = np.flatnonzero(np.asarray(raw.is_valid()))
             return Typed(empty, dict.fromkeys(there.tolist(), f"{raw.type} is not a list of {self.noun}"))
         lengths, flat = lengths_of(raw), pc.list_flatten(raw)
@@ -117,7 +115,7 @@ class Words(ColumnType):
 
     def connector(self) -> dict[str, Any]:
         """Describe a `Sequence` of `Text`."""
-        return sequence({"pythonClassName": f"{SEQUENCE}.text_feature.Text", "text": {}})
+        return sequence({"pythonClassName": f"{TFDS}.text_feature.Text", "text": {}})
 
 
 def _decoded(raw: Encoded) -> Typed:
@@ -129,14 +127,14 @@ def _decoded(raw: Encoded) -> Typed:
             try:
                 texts.append(content.decode())
             except UnicodeDecodeError as error:
-                bad[row] = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+                bad[row] = not_utf8(error)
                 texts.append("")
         return Typed(pa.array(texts, TEXT), bad)
 
 
 def _sizes(values: Encoded) -> State:
     """Return the number of values, and their smallest, largest and total number of bytes."""
-    lengths = encoding.lengths_of(values)
+    lengths = sizes_of(values)
     if not len(lengths):
         return {"count": 0, "bytes": {"sum": 0}}
     extent = {"min": int(lengths.min()), "max": int(lengths.max()), "sum": int(np.sum(lengths))}

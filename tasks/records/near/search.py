@@ -90,7 +90,7 @@ def find(
     joined = _joined(spills, compared, progress)
     near = Near(compared.column, compared.similarity, compared.handling)
     moves, targets = list[Row](), list[int]()
-    [label] = of_role(dict(features), "label") or [None]
+    [label] = of_role(features, "label") or [None]
     for group in _groups(spills, compared, label, joined):
         others = [row for row in group if row.content != group[0].content]
         near.groups += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -13,11 +13,10 @@ from pydantic import Field
 from tasks.draws import splitmix64
 from tasks.errors import Failed
 from tasks.reader.cast import CATEGORY_BYTES
+from tasks.reader.categories import FIRST, MISSING, UNKNOWN
 from tasks.reader.values import Values
-from tasks.reader.vocabulary import FIRST, MISSING, UNKNOWN
-from tasks.snapshots.transforms.blake2b import BLOCK, digest8
-from tasks.snapshots.transforms.graphs import Graph
-from tasks.snapshots.transforms.transform import CATEGORIES, Fitted, Fitter, Known, Rows, Transform
+from tasks.snapshots.transforms import CATEGORIES, Fitted, Fitter, Known, Rows, Transform
+from tasks.snapshots.transforms.graphs import BLOCK, Graph, digest8
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:
@@ -110,40 +109,59 @@ class Hash(Transform, place=2):
         return apply
 
 
-class VocabularyFitter:
-    """Counts categories."""
+class CountingFitter:
+    """Counts values, of which the most frequent have ids of their own."""
 
     reads = True
+    noun: ClassVar[str]
+    """Plural name of the values."""
+    remedy: ClassVar[str]
+    """What to do where they are too many."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._counts = name, Counter[str]()
+
+    def count(self, values: Iterable[str]) -> None:
+        """Count values; raises `Failed` for too many different ones."""
+        self._counts.update(values)
+        if len(self._counts) > DISTINCT:
+            saw = f"{self._name} has more than {DISTINCT:,} different values"
+            rule = "a vocabulary counts each of them in memory"
+            raise Failed("snapshot.transforms", saw, rule, self.remedy.replace("NAME", self._name))
+
+    def chosen(self, min_count: int, size: int) -> tuple[list[str], dict[str, float]]:
+        """Return the values with ids, by descending count, then by name, and figures of them.
+
+        Args:
+            min_count: examples of a value at least.
+            size: ids at most, those of what is missing and unknown included.
+        """
+        counts = self._counts
+        kept = most_frequent(counts, min_count, size - FIRST)
+        rare = counts.total() - sum(counts[value] for value in kept)
+        return kept, {"size": FIRST + len(kept), self.noun: len(counts), "rare": rare / max(1, counts.total())}
+
+
+class VocabularyFitter(CountingFitter):
+    """Counts categories."""
+
+    noun = "categories"
+    remedy = "set snapshot.transforms.NAME to {kind: hash}, or make the column `ignore`"
 
     def __init__(self, name: str, config: Vocabulary) -> None:
-        self._name, self._config = name, config
-        self._counts: Counter[str] = Counter()
+        super().__init__(name)
+        self._config = config
 
     def add(self, values: Values, rows: Rows) -> None:
-        """Count a list of categories; raises `Failed` for too many different ones."""
-        self._counts.update(values)
-        self._check()
+        """Count a list of categories."""
+        self.count(values)
 
     def fitted(self) -> Fitted:
-        """Return the transform: ids by descending count, then by name."""
-        counts = Counter({value: count for value, count in self._counts.items() if value})
-        kept = most_frequent(counts, self._config.min_count, self._config.size - FIRST)
-        size = FIRST + len(kept)
-        rare = counts.total() - sum(counts[value] for value in kept)
-        summary = {"size": size, "categories": len(counts), "rare": rare / max(1, counts.total())}
+        """Return the transform."""
+        del self._counts[""]
+        kept, summary = self.chosen(self._config.min_count, self._config.size)
         state = {"kind": "vocabulary", "values": kept}
-        return Fitted(state, {"names": [self._name], "sizes": [size]}, CATEGORIES, summary)
-
-    def _check(self) -> None:
-        remedy = f"set snapshot.transforms.{self._name} to {{kind: hash}}, or make the column `ignore`"
-        refuse_too_many(self._name, len(self._counts), remedy)
-
-
-def refuse_too_many(name: str, values: int, remedy: str) -> None:
-    """Raise `Failed` where a column has too many different values to be counted."""
-    if values > DISTINCT:
-        saw, rule = f"{name} has more than {DISTINCT:,} different values", "a vocabulary counts each of them in memory"
-        raise Failed("snapshot.transforms", saw, rule, remedy)
+        return Fitted(state, {"names": [self._name], "sizes": [summary["size"]]}, CATEGORIES, summary)
 
 
 def most_frequent(counts: Counter[str], min_count: int, most: int) -> list[str]:

@@ -1,19 +1,23 @@
-"""The transform of any column by a function of the user's."""
+"""The transform of any column by a function of the user's; and the files of code that fitted transforms carry."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from tasks import reader
 from tasks.config.base import NOT_IDENTITY, IsPath, OwnCode
+from tasks.environment.user_code import closure, deciding, files_of
 from tasks.errors import Failed
 from tasks.reader.function import FOLDER, called, imported
 from tasks.reader.values import Values
-from tasks.snapshots.transforms.moments import Moments
-from tasks.snapshots.transforms.transform import NUMBERS, Fitted, Fitter, Rows, Text, Transform
+from tasks.snapshots.transforms import NUMBERS, Fitted, Fitter, Rows, Transform
+from tasks.snapshots.transforms.statistics import Moments
 from tasks.sources.features import Feature
+from tasks.sources.kinds.columns import Text
 
 KEPT = ("uint8", "uint16", "int32")
 """The dtypes of arrays that stay; others become float32."""
@@ -83,3 +87,40 @@ class FunctionFitter:
             return Fitted(state, {"names": [self._name], **self._moments.as_json()}, NUMBERS)
         own: dict[str, Any] = {"dtype": self._dtype, "shape": shape}
         return Fitted(state, {**own, **self._moments.of_last_axis().as_json()} if self._dtype == "float32" else own)
+
+
+def reader_files(kinds: Iterable[str]) -> dict[str, bytes]:
+    """Return the files of the reader that these kinds of transforms need, by path in `transform/`."""
+    package = Path(str(reader.__file__)).parent
+    modules = sorted({reader.FAMILIES.get(kind, kind) for kind in kinds})
+    found = closure(package.parent, [f"{package.name}.{module}" for module in modules])
+    return {name: content for name, content in found.items() if name.startswith(f"{package.name}/")}
+
+
+def own_code(transforms: Mapping[str, Transform]) -> dict[str, bytes]:
+    """Return the files of the user's functions by path in `transform/`.
+
+    Raises:
+        Refused: there is no such module, or it is not Python.
+    """
+    found = [files for _, files in _functions(transforms)]
+    return dict(sorted((f"{FOLDER}/{path}", content) for files in found for path, content in files.items()))
+
+
+def own_sources(transforms: Mapping[str, Transform]) -> list[tuple[str, str]]:
+    """Return what the user's functions put into a digest: path and SHA-256 of their files, and name and version of the
+    packages that these import.
+
+    Raises:
+        Refused: there is no such module, or it is not Python.
+    """
+    found = {pair for folder, files in _functions(transforms) for pair in deciding(files, folder)}
+    return sorted((f"{FOLDER}/{name}", value) for name, value in found)
+
+
+def _functions(transforms: Mapping[str, Transform]) -> Iterator[tuple[Path, dict[str, bytes]]]:
+    """Yield the folder and the files of each function of the user's."""
+    for name, transform in transforms.items():
+        if isinstance(transform, Function):
+            folder = Path(transform.folder)
+            yield folder, files_of(f"snapshot.transforms.{name}.function", transform.function, folder)

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_
 from tasks.config import task
 from tasks.config.base import LATER, LISTED, Conflict
 from tasks.reader.values import Values
-from tasks.snapshots.transforms.samples import NumberSample
-from tasks.snapshots.transforms.transform import Fitted, Fitter, Known, Rows, Transform, no_flag
+from tasks.snapshots.transforms import Fitted, Fitter, Known, Rows, Transform, no_flag
+from tasks.snapshots.transforms.statistics import NumberSample
 from tasks.sources.features import Feature
 
 Pixels = Annotated[int, Field(ge=1, le=4096)]
@@ -137,7 +137,7 @@ class ImageFitter:
 
     def add(self, values: Values, rows: Rows) -> None:
         """Learn from the images of some rows; a broken one is named when it is transformed."""
-        from tasks.reader.decoding import BROKEN, deep_levels
+        from tasks.reader.image import BROKEN, deep_levels
 
         for payload, row in zip(values, rows.tolist(), strict=True):
             first = row * MOST_PIXELS

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from tasks.config.base import LISTED, Conflict, Section
-from tasks.reader.logarithm import signed
-from tasks.reader.quantile import OUTPUTS
+from tasks.reader.numbers import OUTPUTS, signed
 from tasks.reader.values import Values
+from tasks.snapshots.transforms import CATEGORIES, NUMBERS, Fitted, Fitter, Known, Rows, Transform, no_flag
 from tasks.snapshots.transforms.graphs import STEP, Graph, filling, frexp, stacked
-from tasks.snapshots.transforms.moments import Moments
-from tasks.snapshots.transforms.samples import NumberSample
-from tasks.snapshots.transforms.transform import CATEGORIES, NUMBERS, Fitted, Fitter, Known, Rows, Transform, no_flag
+from tasks.snapshots.transforms.statistics import Moments, NumberSample
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:

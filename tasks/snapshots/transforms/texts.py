@@ -12,13 +12,13 @@ from pydantic import Field, model_validator
 
 from tasks.config import task
 from tasks.config.base import Conflict
-from tasks.reader.tokens import PADDING
+from tasks.reader.categories import FIRST, UNKNOWN
+from tasks.reader.texts import PADDING, plain
 from tasks.reader.values import Values
-from tasks.reader.words import FIRST, UNKNOWN, plain
-from tasks.snapshots.transforms.categories import most_frequent, refuse_too_many
+from tasks.snapshots.transforms import Fitted, Fitter, Known, Rows, Transform, own_array
+from tasks.snapshots.transforms.categories import CountingFitter
 from tasks.snapshots.transforms.graphs import Graph
-from tasks.snapshots.transforms.samples import TextSample
-from tasks.snapshots.transforms.transform import Fitted, Fitter, Known, Rows, Transform, own_array
+from tasks.snapshots.transforms.statistics import TextSample
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:
@@ -248,28 +248,26 @@ def _tokens(
     return Fitted(state, feature, None, {"size": size, **summary}, files)
 
 
-class WordsFitter:
+class WordsFitter(CountingFitter):
     """Counts words, also those that are cut."""
 
-    reads = True
+    noun = "words"
+    remedy = "make the column `ignore`, or divide its words"
 
     def __init__(self, name: str, config: Words) -> None:
-        self._name, self._config = name, config
-        self._counts: Counter[str] = Counter()
+        super().__init__(name)
+        self._config = config
 
     def add(self, values: Values, rows: Rows) -> None:
-        """Count lists of words; raises `Failed` for too many different ones."""
-        self._counts.update(plain(word, self._config.lowercase) for word in chain.from_iterable(values))
-        refuse_too_many(self._name, len(self._counts), "make the column `ignore`, or divide its words")
+        """Count lists of words."""
+        self.count(plain(word, self._config.lowercase) for word in chain.from_iterable(values))
 
     def fitted(self) -> Fitted:
-        """Return the transform: ids by descending count, then by word."""
-        config, counts = self._config, self._counts
-        kept = most_frequent(counts, config.min_count, config.vocabulary - FIRST)
+        """Return the transform."""
+        config = self._config
+        kept, summary = self.chosen(config.min_count, config.vocabulary)
         size = FIRST + len(kept)
         dtype = "uint16" if size <= 2**16 else "uint32"
-        rare = counts.total() - sum(counts[word] for word in kept)
-        summary = {"size": size, "words": len(counts), "rare": rare / max(1, counts.total())}
         state = {"kind": "words", "values": kept, "length": config.length, "lowercase": config.lowercase}
         feature = {"dtype": dtype, "shape": [config.length], "vocabulary": size, "padding": PADDING, "unknown": UNKNOWN}
         return Fitted({**state, "dtype": dtype}, feature, None, summary)

@@ -12,10 +12,10 @@ from pydantic import Field, model_validator
 from tasks.config.base import LISTED, Conflict
 from tasks.reader.time_parts import PERIODS, names_of, on_circle, parts_of
 from tasks.reader.values import NO_TIME, Values
+from tasks.snapshots.transforms import NUMBERS, Fitted, Fitter, Rows, Transform
 from tasks.snapshots.transforms.graphs import Graph
-from tasks.snapshots.transforms.moments import Moments
 from tasks.snapshots.transforms.numbers import AS_IT_IS, indicated
-from tasks.snapshots.transforms.transform import NUMBERS, Fitted, Fitter, Rows, Transform
+from tasks.snapshots.transforms.statistics import Moments
 from tasks.sources.features import Feature
 
 if TYPE_CHECKING:

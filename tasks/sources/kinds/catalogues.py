@@ -14,12 +14,12 @@ from pydantic import Field
 
 from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name
 from tasks.errors import Failed, Refused
+from tasks.sources.kinds import DataSource
 from tasks.sources.kinds.columns import ColumnsSource, ColumnType, Text
-from tasks.sources.kinds.kind import DataSource
 
 if TYPE_CHECKING:
     from tasks.sources import Source
-    from tasks.sources.tfds_schema import Prepared
+    from tasks.sources.tfds import Prepared
 
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 NAME = re.compile(rf"(?P<name>\w+)(?:/(?P<config>[\w.-]+))?(?::(?P<version>{VERSION.pattern}))?")
@@ -91,8 +91,7 @@ class TfdsSource(ColumnsSource, place=2):
             Refused: it is not prepared and `source.download` is false, it has another format, or it lacks a feature or
                 split of the config.
         """
-        from tasks.sources.tfds import Tfds
-        from tasks.sources.tfds_schema import INFO, Prepared
+        from tasks.sources.tfds import INFO, Prepared, Tfds
 
         folder = self.prepared()
         if folder is not None:
@@ -118,7 +117,7 @@ class TfdsSource(ColumnsSource, place=2):
 
     def prepared(self) -> Path | None:
         """Return the folder of the data set, the newest version where none is named; None where it is not prepared."""
-        from tasks.sources.tfds_schema import INFO, read_json
+        from tasks.sources.tfds import INFO, read_json
 
         match = NAME.fullmatch(self.dataset)
         if match is None:
@@ -135,7 +134,7 @@ class TfdsSource(ColumnsSource, place=2):
     def _prepare(self) -> Prepared:
         """Prepare the data set, in a process that may use the network; raises `Failed` where that fails."""
         from tasks.environment.process import PYTHON, environment
-        from tasks.sources.tfds_schema import Prepared
+        from tasks.sources.tfds import Prepared
 
         command = [*PYTHON, "-m", "tasks.sources.tfds_prepare", self.model_dump_json()]
         process = subprocess.run(

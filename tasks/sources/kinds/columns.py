@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import LATER, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath
 from tasks.errors import Refused
-from tasks.sources.features import DTYPES, KEY, OTHER, Feature, Kind
+from tasks.sources.features import DTYPES, KEY, OTHER, Feature
+from tasks.sources.kinds import DataSource
 from tasks.sources.kinds.formats import TYPES, CellFormat
-from tasks.sources.kinds.kind import DataSource
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -85,10 +86,14 @@ class ColumnsSource(DataSource):
     @property
     def roles(self) -> dict[str, str]:
         """The role of each column that is not an input: key, label, target, weight, group, split or time."""
-        single = {"key": self.key, "label": self.label, "weight": self.weight, "group": self.group}
-        single |= {"split": self.split, "time": self.time}
-        roles = {name: role for role, name in single.items() if name is not None}
-        return {**roles, **dict.fromkeys(self.targets, "target")}
+        return {name: "target" if field == "targets" else field for field, name in self._named}
+
+    @property
+    def _named(self) -> list[tuple[str, str]]:
+        """Field and column of each role that is given."""
+        fields = ("key", "label", "weight", "group", "split", "time")
+        single = [(field, getattr(self, field)) for field in fields if getattr(self, field) is not None]
+        return [*single, *(("targets", name) for name in self.targets)]
 
     @property
     def inputs(self) -> list[str]:
@@ -135,23 +140,16 @@ class ColumnsSource(DataSource):
     def roles_fit(self) -> ColumnsSource:
         if not self.columns:  # of a source that has types of its own: they are checked with it
             return self
-        given = [("key", self.key), ("label", self.label), ("weight", self.weight), ("group", self.group)]
-        given += [("split", self.split), ("time", self.time), *(("targets", name) for name in self.targets)]
         wanted: dict[str, tuple[str, ...]] = {
             "label": ("category", "tags"),
             "targets": ("number", "labels"),
             "weight": ("number",),
             "time": ("time",),
-        }
-        wanted |= {
             "split": ("category",),
-            "key": ("category", "text", "number"),
-            "group": ("category", "text", "number"),
+            **dict.fromkeys(("key", "group"), ("category", "text", "number")),
         }
         seen: dict[str, str] = {}
-        for role, name in given:
-            if name is None:
-                continue
+        for role, name in self._named:
             if name not in self.columns:
                 known = ", ".join(self.columns)
                 raise Conflict(role, name, "must be one of source.columns", f"name one of {known}, or add it there")
@@ -218,49 +216,30 @@ class ReferringTables(TableFiles):
 IMAGE_SHAPE, ANY_LENGTH = (-1, -1, -1), (-1,)
 SHAPES = {"image": IMAGE_SHAPE, "words": ANY_LENGTH, "tags": ANY_LENGTH}
 """By kind, the shape of features that are no single values."""
-KINDS: dict[str, Kind] = {
-    "category": "category",
-    "text": "text",
-    "words": "words",
-    "tags": "tags",
-    "image": "image",
-    "audio": "audio",
-    "time": "time",
-}
 
 
 def features_of(config: ColumnsSource) -> dict[str, Feature]:
     """Return the features by column, without ignored columns."""
     features: dict[str, Feature] = {}
-    for name, column_type in config.columns.items():
-        role = config.roles.get(name, "input")
-        if column_type == "ignore":
-            continue
-        kind = KINDS.get(column_type, "number")
-        shape = SHAPES.get(kind, ()) if kind != "number" or column_type == "labels" else shape_of(column_type)
-        form = config.formats.get(name)
-        state = None if form is None else form.state()
+    roles, renamed = config.roles, config.labels
+    for name, column_type in sorted(config.columns.items()):
+        state = config.formats[name].state() if name in config.formats else None
+        role: Any = roles.get(name, "input")
+        kind: Any = column_type if column_type in DTYPES else "number"
+        shape = SHAPES.get(kind, ())
         if column_type == "labels":
-            features[name] = Feature(
-                "number",
-                DTYPES["number"],
-                (len(config.classes),),
-                role,  # type: ignore[arg-type]
-                names=config.classes,
-                format=state,
-                renamed=config.labels,
-                of_labels=True,
-            )
+            names = config.classes
+            marks = Feature("number", DTYPES["number"], (len(names),), role, names=names, format=state)
+            features[name] = replace(marks, renamed=renamed, of_labels=True)
         elif role == "label":
+            kind = "tags" if kind == "tags" else "label"
             bucket = (OTHER,) if config.unknown_class == "bucket" else ()
             classes = (*config.classes, *bucket) or None
-            of_label: Kind = "tags" if kind == "tags" else "label"
-            features[name] = Feature(
-                of_label, DTYPES[of_label], shape, role="label", classes=classes, renamed=config.labels
-            )
-        else:
-            features[name] = Feature(kind, DTYPES[kind], shape, role, format=state)  # type: ignore[arg-type]
-    return dict(sorted(features.items()))
+            features[name] = Feature(kind, DTYPES[kind], shape, role, classes=classes, renamed=renamed)
+        elif column_type != "ignore":
+            shape = shape_of(column_type) if kind == "number" else shape
+            features[name] = Feature(kind, DTYPES[kind], shape, role, format=state)
+    return features
 
 
 def name_of_place(place: int) -> str:

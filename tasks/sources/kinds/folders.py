@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name
+from tasks.sources.kinds import DataSource
 from tasks.sources.kinds.columns import Text
-from tasks.sources.kinds.kind import DataSource
 
 if TYPE_CHECKING:
     from tasks.sources import Source
@@ -47,7 +47,7 @@ class TextFilesSource(DataSource, place=1):
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
-        from tasks.sources.text_files import TextFiles
+        from tasks.sources.folders import TextFiles
 
         return TextFiles(
             *(self.path, self.glob, self.exclude, memory),
@@ -92,7 +92,7 @@ class ImageFolderSource(ClassFoldersSource):
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
-        from tasks.sources.class_folders import ImageFolder
+        from tasks.sources.folders import ImageFolder
 
         return ImageFolder(self.path, self.glob, self.exclude, self.split_folders, memory)
 
@@ -115,6 +115,6 @@ class AudioFolderSource(ClassFoldersSource):
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the folder."""
-        from tasks.sources.class_folders import AudioFolder
+        from tasks.sources.folders import AudioFolder
 
         return AudioFolder(self.path, self.glob, self.exclude, self.split_folders, memory)

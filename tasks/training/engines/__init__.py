@@ -33,7 +33,7 @@ class Compute:
 
 
 class Batches(Protocol):
-    """The batches of a split, by number: a list, or a `tasks.feed.batches.BatchReader`, which reads one when asked."""
+    """The batches of a split, by number: a list, or a `BatchReader` (`tasks.feed`), which reads one when asked."""
 
     def __len__(self) -> int: ...
 

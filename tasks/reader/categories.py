@@ -1,4 +1,4 @@
-"""`hash`: categories to one of a fixed number of buckets."""
+"""Categories to ids: by a vocabulary, or by a hash of their text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,21 @@ from numpy.typing import NDArray
 
 from .values import Apply, Values
 
+MISSING, UNKNOWN, FIRST = 0, 1, 2
+"""The ids of a missing category, of a rare or unknown one, and of the most frequent one."""
 
-def load(state: dict[str, Any], folder: Path) -> Apply:
+
+def vocabulary(state: dict[str, Any], folder: Path) -> Apply:
+    """Return the transform to int32 [rows, 1], the id of each category."""
+    ids = {"": MISSING, **{value: number for number, value in enumerate(state["values"], FIRST)}}
+
+    def apply(values: Values) -> NDArray[np.int32]:
+        return np.array([ids.get(value, UNKNOWN) for value in values], np.int32).reshape(-1, 1)
+
+    return apply
+
+
+def hash(state: dict[str, Any], folder: Path) -> Apply:
     """Return the transform to int32 [rows, 1]: 0 of a missing category, else 1 to `buckets`."""
     buckets = state["buckets"]
 
