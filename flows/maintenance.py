@@ -34,7 +34,7 @@ def collect_garbage(home: Home, keep: int, days: int | None, dry_run: bool) -> l
     before = datetime.now(UTC) - timedelta(days=days)
     if home.has_registry():
         from tasks.registry.registry import user_errors
-        from tasks.tracking.pruning import prune
+        from tasks.tracking.runs import prune
 
         with user_errors(home.mlflow_uri):
             pruned = prune(home.mlflow_uri, before, dry_run)

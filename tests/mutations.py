@@ -403,7 +403,7 @@ FIRST = [
         "With a warm-up the decay begins a step late and the last step does not come to `schedule.end`.",
     ),
     Mutation(
-        "tasks/config/sizes.py",
+        "tasks/config/base.py",
         '"MB": 10**6,',
         '"MB": 2**20,',
         "test_compress_verdicts.py::test_units_of_ten_and_of_two_are_two",
@@ -1310,7 +1310,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/tracking/pruning.py",
+        "tasks/tracking/runs.py",
         (
             "    query = f\"attributes.status != 'RUNNING' and attributes.end_time < {int(before.timestamp() "
             '* 1000)}"\n'
@@ -3473,7 +3473,7 @@ THIRD = [
         ),
     ),
     Mutation(
-        "tasks/tracking/tracked.py",
+        "tasks/tracking/shipping.py",
         '        if row["conclusive"] and name != LITERT  # that file itself\n',
         "        if name != LITERT  # that file itself\n",
         "test_page_tracks_what_compares.py",
@@ -4500,7 +4500,7 @@ SIXTH = [
         "A long training whose workers are replaced now and then, with progress in between, fails at the fourth loss.",
     ),
     Mutation(
-        "tasks/tracking/pruning.py",
+        "tasks/tracking/runs.py",
         "if run.info.run_id in registered or DELETED_TAG in run.data.tags",
         "if DELETED_TAG in run.data.tags",
         "test_gc_counts_days.py test_tracking_parts.py test_gc_drops_old_history.py",
@@ -4741,7 +4741,7 @@ SIXTH = [
         ),
     ),
     Mutation(
-        "tasks/compression/factored.py",
+        "tasks/compression/keras_layers.py",
         '{"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding": "valid"}',
         '{"kernel_size": 1, "dilation_rate": 1, "padding": "valid"}',
         "test_compress_trains.py test_compress_parts.py test_compress_unequal_parts.py",

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from tasks.compression.config import WantConfig
 from tasks.compression.front import FrontEntry, choose, dominated_by, missed
+from tasks.config.base import size_in_bytes
 from tasks.config.compose import Config, validate
-from tasks.config.sizes import parse
 from tasks.errors import Refused
 from tasks.view import charts
 
@@ -93,7 +93,7 @@ def test_sizes_are_numbers_or_have_a_unit(text: Any, size: int) -> None:
 @pytest.mark.parametrize("text", ["2", "MB", "2mb", "-1MB", "0B", "nanMB", "1e30GB", "", "2 M B"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="; write a"):
-        parse(text)
+        size_in_bytes(text)
     base = {"name": "a", "train": {"steps": 1}, "compress": {"want": {"bytes": text}}}
     with pytest.raises(Refused, match=r"compress\.want\.bytes"):
         validate(base)

@@ -25,8 +25,7 @@ from tasks.compression.litert import MIN_VALUES, Layer, with_int8_tables
 from tasks.compression.methods import distill, low_rank, prune, qat
 from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.method import FineTune
-from tasks.compression.methods.prune import Prune
-from tasks.compression.methods.prune_structured import PruneStructured
+from tasks.compression.methods.prune import Prune, PruneStructured
 from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import fewest
 from tasks.compression.search import Trial, _frozen, ask, space

@@ -20,8 +20,7 @@ from scipy.stats import entropy
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.compression import changed
 from tasks.compression.config import CompressConfig
-from tasks.compression.factored import factored
-from tasks.compression.keras_layers import Frozen, kernels
+from tasks.compression.keras_layers import Frozen, factored, kernels
 from tasks.compression.methods import distill, low_rank
 from tasks.compression.methods.method import FineTune, Method
 from tasks.compression.methods.prune import Prune

@@ -18,8 +18,7 @@ from tasks.compression.inputs import MethodInputs
 from tasks.compression.litert import MIN_VALUES, Layer
 from tasks.compression.methods.low_rank import LowRank
 from tasks.compression.methods.method import FineTune
-from tasks.compression.methods.prune import Prune
-from tasks.compression.methods.prune_structured import PruneStructured
+from tasks.compression.methods.prune import Prune, PruneStructured
 from tasks.compression.methods.qat import Qat
 from tasks.compression.methods.quantise import Int8Selective
 from tasks.compression.search import Trial, ask, on_front, space
@@ -79,7 +78,7 @@ def test_factors_of_a_convolution_make_its_kernel() -> None:
         layer.kernel.assign(product.reshape(layer.kernel.shape))
     found, weights = LowRank(rank=3, fine_tune=TUNED).prepare(MlpModel(units=(4,)), model)
     assert found.ranks["conv"] == 3 and found.ranks["line"] == 3
-    from tasks.compression.factored import FACTOR
+    from tasks.compression.keras_layers import FACTOR
 
     assert weights[f"conv{FACTOR}/kernel"].shape == (2, 3, 4, 3) and weights["conv/kernel"].shape == (1, 1, 3, 12)
     assert weights[f"line{FACTOR}/kernel"].shape == (3, 12, 3) and weights["line/kernel"].shape == (1, 3, 10)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from tasks.compression.front import slowest_of
 from tasks.compression.methods.prune import Cluster
 from tasks.compression.verdicts import standing_of
-from tasks.config.sizes import parse
+from tasks.config.base import size_in_bytes
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.config import EvaluateConfig
@@ -178,7 +178,7 @@ def test_what_is_lost_goes_from_the_reference_to_the_subject(kind: str, metric: 
     ],
 )
 def test_units_of_ten_and_of_two_are_two(text: str, size: int) -> None:
-    assert parse(text) == size
+    assert size_in_bytes(text) == size
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 20])

@@ -13,15 +13,13 @@ from pydantic import ValidationError
 from tasks.compression.config import CompressConfig, WantConfig
 from tasks.compression.methods.distill import Distill
 from tasks.compression.methods.low_rank import LowRank
-from tasks.compression.methods.prune import Prune
-from tasks.compression.methods.prune_structured import PruneStructured
+from tasks.compression.methods.prune import Prune, PruneStructured
 from tasks.config.base import Conflict, Section
 from tasks.config.compose import Config
 from tasks.config.notify import NotifyConfig
 from tasks.config.yaml_values import read_yaml
-from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
+from tasks.evaluation.config import EvaluateConfig, PromoteConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
-from tasks.evaluation.promotion import PromoteConfig
 from tasks.exporting.config import ExportConfig
 from tasks.feed.augmentations import ResizedCrop
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel

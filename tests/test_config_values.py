@@ -11,12 +11,11 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.compression.methods.method import FineTune
-from tasks.compression.methods.prune_structured import PruneStructured
-from tasks.config.base import Conflict, identity
+from tasks.compression.methods.prune import PruneStructured
+from tasks.config.base import Bytes, Conflict, identity, size_in_bytes
 from tasks.config.compose import Config, with_values
 from tasks.config.paths import located
 from tasks.config.refusals import _remedy
-from tasks.config.sizes import Bytes, parse
 from tasks.config.task import TASKS
 from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
 from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
@@ -84,7 +83,7 @@ def test_rates_scale_with_the_batch_or_its_root() -> None:
     [("2MB", 2_000_000), ("1.5MiB", 3 << 19), (" 500 kB ", 500_000), ("1KiB", 1024), ("3GB", 3 * 10**9), ("7B", 7)],
 )
 def test_sizes_have_units_of_ten_and_of_two(text: str, size: int) -> None:
-    assert parse(text) == size and TypeAdapter(Bytes).validate_python(text) == size
+    assert size_in_bytes(text) == size and TypeAdapter(Bytes).validate_python(text) == size
 
 
 @pytest.mark.parametrize("text", ["2", "MB", "two MB", "0.5B", "0MB", "-1MB", "nanMB", "10000000000GB", "2 MBit"])

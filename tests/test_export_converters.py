@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from tasks.compression import random_inputs
+from tasks.compression import variants
 from tasks.compression.verdicts import parity
 from tasks.exporting import FORMATS
 from tasks.exporting.export import GOLDEN, fault_of
@@ -68,13 +68,13 @@ def test_an_operation_that_no_example_needs_is_missed_on_drawn_inputs(
     model, folder = converted[name]
     expected, file = inference_function(model), FORMATS[name](folder / FORMATS[name].file, 1)
     assert np.abs(expected(POSITIVE) - file(POSITIVE)).max() < 1e-5, "no example has it"
-    against = random_inputs.difference(expected, file, random_inputs.draw([NUMBERS], POSITIVE), LIMIT)
+    against = variants.difference(expected, file, variants.draw([NUMBERS], POSITIVE), LIMIT)
     verdict = parity({"against_float": {"max_abs_difference": 0.0, "largest": 9.0, "drawn": against}}, LIMIT)
     assert not verdict.passed
     assert verdict.text.startswith("outputs for drawn inputs differ from Keras' by at most ")
     assert "; over the limit 0.0001; leave it out, write the operation otherwise, or raise" in verdict.text
-    assert random_inputs.compared(expected, file, [NUMBERS], Batch(POSITIVE), 3, LIMIT) == against
-    same = random_inputs.difference(expected, expected, random_inputs.draw([NUMBERS], POSITIVE), LIMIT)
+    assert variants.compared(expected, file, [NUMBERS], Batch(POSITIVE), 3, LIMIT) == against
+    same = variants.difference(expected, expected, variants.draw([NUMBERS], POSITIVE), LIMIT)
     assert same["max_abs_difference"] == 0.0 and same["largest"] == against["largest"] > 1
 
 
@@ -107,8 +107,8 @@ def test_numbers_are_drawn_with_either_sign_and_ids_pixels_and_texts_as_they_may
         TOKENS: texts,
         "text": texts,
     }
-    found = random_inputs.draw(inputs, examples)
-    again = random_inputs.draw(inputs, examples)
+    found = variants.draw(inputs, examples)
+    again = variants.draw(inputs, examples)
     for name, values in examples.items():
         assert (found[name].shape, found[name].dtype) == (values.shape, values.dtype)
         np.testing.assert_array_equal(found[name], again[name])
@@ -117,7 +117,7 @@ def test_numbers_are_drawn_with_either_sign_and_ids_pixels_and_texts_as_they_may
     assert found["image"].max() > 200 and found["image"].min() < 50
     assert (found[TOKENS] == 1).all() and (found["text"] == 1).all()
     model: Any = None
-    assert random_inputs.compared(model, model, inputs[3:], model, 1, LIMIT) is None, "of texts nothing is drawn"
+    assert variants.compared(model, model, inputs[3:], model, 1, LIMIT) is None, "of texts nothing is drawn"
     assert parity({"against_float": {"max_abs_difference": 0.0, "largest": 1.0, "drawn": None}}, LIMIT).passed
 
 
@@ -132,10 +132,10 @@ def test_rows_on_which_the_model_is_not_finite_or_not_steady_say_nothing_of_a_fi
     def file(batch: Any) -> Any:
         return np.where(batch["x"] == 1, model(batch), np.float32(7))
 
-    assert random_inputs.difference(model, file, inputs, LIMIT)["max_abs_difference"] == 0.0
-    wrong = random_inputs.difference(model, lambda batch: np.full((3, 1), np.nan, "f4"), inputs, LIMIT)
+    assert variants.difference(model, file, inputs, LIMIT)["max_abs_difference"] == 0.0
+    wrong = variants.difference(model, lambda batch: np.full((3, 1), np.nan, "f4"), inputs, LIMIT)
     assert wrong["max_abs_difference"] > 1e38 and json.dumps(wrong, allow_nan=False)
-    assert random_inputs.difference(model, file, {"x": inputs["x"][1:2]}, LIMIT) == {
+    assert variants.difference(model, file, {"x": inputs["x"][1:2]}, LIMIT) == {
         "max_abs_difference": 0.0,
         "largest": 0.0,
     }

@@ -52,7 +52,7 @@ def test_a_registry_that_cannot_be_read_is_named(registry_home: RegistryHome, mo
     def refuse(*given: Any) -> Any:
         raise MlflowException("database is gone")
 
-    monkeypatch.setattr("tasks.tracking.pruning.prune", refuse)
+    monkeypatch.setattr("tasks.tracking.runs.prune", refuse)
     with pytest.raises(Failed) as failed:
         collect_garbage(registry_home.home, keep=1, days=9, dry_run=False)
     assert failed.value.field == registry_home.home.mlflow_uri

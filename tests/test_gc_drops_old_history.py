@@ -12,7 +12,7 @@ import pytest
 from infra import orchestration
 from infra.embedded import EmbeddedServer
 from infra.services import Layout, ask
-from tasks.tracking.pruning import DELETED_TAG, prune
+from tasks.tracking.runs import DELETED_TAG, prune
 from tests.support.homes import ROOT
 from tests.support.registries import RegistryHome
 

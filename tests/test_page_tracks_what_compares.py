@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tasks.artifacts import Artifact, Export, Report, Variant
 from tasks.store.files import pretty
-from tasks.tracking.tracked import of_measurements, of_stage
+from tasks.tracking.shipping import of_measurements, of_stage
 
 
 def artifact(kind: type[Artifact], folder: Path, metrics: dict[str, float], name: str) -> Artifact:

@@ -16,7 +16,7 @@ import pytest
 from tasks.config.notify import NotifyConfig
 from tasks.errors import Failed
 from tasks.store.journal import JournalFile, Point, read
-from tasks.tracking import notifications, pruning, shipping
+from tasks.tracking import notifications, runs, shipping
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.notifications import event_of, mail, notify, post
 from tasks.tracking.shipping import Shipper, machine_error, reason
@@ -288,11 +288,11 @@ def test_only_files_of_old_runs_of_ours_that_no_version_has_are_deleted(monkeypa
         return SimpleNamespace(list_artifacts=listed, delete_artifacts=lambda: deleted.append(uri))
 
     before = datetime.now(UTC) - timedelta(days=90)
-    monkeypatch.setattr(pruning, "connect", lambda uri: Tracking())
-    monkeypatch.setattr(pruning, "get_artifact_repository", repository)
-    found = [(each.run_id, each.bytes) for each in pruning.prune("uri", before, dry_run=True)]
+    monkeypatch.setattr(runs, "connect", lambda uri: Tracking())
+    monkeypatch.setattr(runs, "get_artifact_repository", repository)
+    found = [(each.run_id, each.bytes) for each in runs.prune("uri", before, dry_run=True)]
     assert found == [("old", 7), ("late", 7)] and deleted == []
-    pruning.prune("uri", before, dry_run=False)
+    runs.prune("uri", before, dry_run=False)
     assert deleted == ["old", "tag old", "late", "tag late"]
 
 

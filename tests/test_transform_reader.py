@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tasks.config.inputs import SERVED_AS
+from tasks.config.task import SERVED_AS
 from tasks.reader import Reader
 from tasks.snapshots.transforms.layout import SHARED
 from tests.support.kinds import FEATURES, ROWS, raw_row, transforms

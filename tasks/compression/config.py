@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, model_validator
 
 from tasks.compression.methods.method import Chain, Method
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, Bytes, Conflict, Section
 from tasks.config.kinds import any_of
-from tasks.config.sizes import Bytes
 from tasks.config.task import TASKS
 from tasks.evaluation.gating import CompressGate, FloatGate, fit_gates
 from tasks.training.config import TrainConfig

@@ -9,7 +9,7 @@ that are not trained, so that they are part of every checkpoint; in a layer that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -146,3 +146,36 @@ class Frozen(keras.layers.Layer):
     def call(self, inputs: Any) -> list[Any]:
         """Return the model's outputs."""
         return [ops.stop_gradient(output) for output in keras.tree.flatten(self.model(inputs, training=False))]
+
+
+FACTOR = "_factor"
+"""The end of the name of the first layer."""
+CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D)
+SIMPLE = {"use_bias": False, "activation": "linear", "bias_regularizer": None, "bias_constraint": None}
+
+
+def factored(model: keras.Model, ranks: Mapping[str, int]) -> keras.Model:
+    """Return a functional model with two layers, with new weights, in place of each that `ranks` names."""
+    firsts: dict[str, keras.layers.Layer] = {}
+
+    def second(layer: Any) -> Any:
+        settings = layer.get_config()
+        if layer.name in ranks and isinstance(layer, CONVOLUTIONS):
+            settings |= {"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding": "valid"}
+        return type(layer).from_config(settings)
+
+    def call(layer: Any, *arguments: Any, **options: Any) -> Any:
+        if layer.name not in ranks:
+            return layer(*arguments, **options)
+        if layer.name not in firsts:
+            firsts[layer.name] = first(model.get_layer(layer.name), ranks[layer.name])
+        return layer(firsts[layer.name](*arguments, **options))
+
+    return keras.models.clone_model(model, clone_function=second, call_function=call)
+
+
+def first(layer: keras.layers.Layer, rank: int) -> keras.layers.Layer:
+    """Return the first of the two layers."""
+    size = "filters" if isinstance(layer, CONVOLUTIONS) else "units"
+    settings = layer.get_config() | SIMPLE | {"name": f"{layer.name}{FACTOR}", size: rank}
+    return type(layer).from_config(settings)

@@ -88,13 +88,13 @@ class FactoredModel(Derived, place=102):
 
     def build(self, features: dict[str, Any], seed: int) -> keras.Model:
         """Build the architecture before, with new weights, and factor layers."""
-        from tasks.compression.factored import factored
+        from tasks.compression.keras_layers import factored
 
         return factored(self.model.build(features, seed), self.ranks)
 
     def functions(self, features: dict[str, Any], model: keras.Model) -> list[Function]:
         """Return those of the architecture before, with the same layers factored, over the variables of the model."""
-        from tasks.compression.factored import factored
+        from tasks.compression.keras_layers import factored
         from tasks.models.decoding import over
 
         before = self.model.functions(features, self.model.build(features, 0))

@@ -1,4 +1,4 @@
-"""The base class of config sections, and the marks of fields that do not decide a result."""
+"""The base class of config sections, the marks of fields that do not decide a result, and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, Strict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, Strict, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -169,3 +169,30 @@ def identity(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [identity(item) for item in value]
     return value
+
+
+SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def size_in_bytes(value: Any) -> Any:
+    """Return the bytes of a text (`2MB`, `500 kB`); any other value as it is.
+
+    Raises:
+        ValueError: a text that is no size.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    unit = next((unit for unit in sorted(SIZES, key=len, reverse=True) if text.endswith(unit)), None)
+    number = text.removesuffix(unit).strip() if unit else ""
+    try:
+        size = float(number) * SIZES[unit or ""]
+    except (ValueError, KeyError):
+        raise ValueError(f"must be a size; write a number of bytes, or one with a unit: {', '.join(SIZES)}") from None
+    if not 1 <= size < 2**63:
+        raise ValueError("must be at least one byte and less than 8 EiB; write another size")
+    return int(size)
+
+
+Bytes = Annotated[int, BeforeValidator(size_in_bytes), Field(gt=0)]
+"""A number of bytes; as text `2MB`, `500kB`, `1.5MiB`."""

@@ -1,4 +1,4 @@
-"""Tasks: what a model predicts, and the losses, options and metrics that belong to it.
+"""Tasks: what a model predicts, and the losses, options and metrics that belong to it; and the kinds of its inputs.
 
 A task is a class here, and one in each room that does something else for each task: an `Objective` of the engine, what
 its `Outputs` are to a person, a `Judge`, an `Answer` of an export. No other line names a task.
@@ -22,6 +22,10 @@ CONSTANT = "constant_"
 
 UNTAGGED = -1
 """The label of a position after the last word of a row, which is neither in a loss nor in a metric."""
+
+
+WITHOUT_INTERVAL = ("calibration_error",)
+"""Metrics that have no valid interval, so that nothing is decided by them."""
 
 
 class Task:
@@ -256,3 +260,14 @@ def check_options(section_name: str, section: Section, task: str) -> None:
             continue
         if (value := getattr(section, name)) != type(section).model_fields[name].default:
             raise Conflict(option, value, f"is ignored by {task}", "leave it out")
+
+
+IMAGE, SOUND, TOKENS = "image", "sound", "tokens"
+"""uint8 [height, width, channels], float32 [time, bands], ids of a text [length]."""
+PREDICTED = "tokens to predict"
+"""Of a language model, which no augmentation changes."""
+NUMBERS, ARRAY = "numbers", "array"
+"""All others, of one dimension or none, and of more."""
+
+SERVED_AS = {"uint16": "int32", "uint32": "int32"}
+"""The dtype of a model's input where no runtime has that of the snapshot."""

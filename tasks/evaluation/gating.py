@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import Conflict
+from tasks.config.base import Bytes, Conflict
 from tasks.config.kinds import Kind, any_of
-from tasks.config.sizes import Bytes
-from tasks.config.task import TASKS
+from tasks.config.task import TASKS, WITHOUT_INTERVAL
 from tasks.errors import Failed
-from tasks.evaluation.config import WITHOUT_INTERVAL
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import LISTED, Conflict
-from tasks.config.inputs import IMAGE, SOUND, TOKENS
 from tasks.config.kinds import Kind, any_of
+from tasks.config.task import IMAGE, SOUND, TOKENS
 from tasks.draws import Draws
 from tasks.reader.tokens import PADDING
 

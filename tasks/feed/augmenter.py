@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.inputs import ARRAY, IMAGE, NUMBERS, PREDICTED, SOUND, TOKENS
-from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
+from tasks.config.task import ARRAY, IMAGE, LABEL, NUMBERS, PREDICTED, SCORED, SOUND, TARGET, TOKENS, WEIGHT
 from tasks.draws import Draws, Rows, permutation
 from tasks.errors import Refused
 from tasks.feed.augmentations import Augmentation, Shares, Values

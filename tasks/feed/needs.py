@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tasks.config.inputs import TOKENS
-from tasks.config.task import LABEL, TASKS
+from tasks.config.task import LABEL, TASKS, TOKENS
 from tasks.errors import Refused
 from tasks.feed import augmenter
 from tasks.feed.augmentations import AugmentConfig

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.inputs import SERVED_AS
-from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
+from tasks.config.task import LABEL, SCORED, SERVED_AS, TARGET, WEIGHT
 from tasks.errors import Failed
 
 TOKENS = "tokens"

@@ -14,7 +14,7 @@ from prefect.states import Completed
 
 from tasks.artifacts import Artifact, Model, Outcome
 from tasks.errors import Failed, Lost, Refused
-from tasks.evaluation.promotion import ReleaseConfig
+from tasks.evaluation.config import ReleaseConfig
 from tasks.processes.config import CHIEF, Role
 from tasks.processes.workbench import Result, Work
 from tasks.runner.attempt import current

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from tasks.config.base import LATER, Conflict
-from tasks.config.inputs import IMAGE, PREDICTED
 from tasks.config.kinds import Kind, any_of
+from tasks.config.task import IMAGE, PREDICTED
 from tasks.errors import Failed
 from tasks.snapshots.fitting import TransformConfig, choose
 from tasks.snapshots.transforms.media import GreyRange, Image, Pixels

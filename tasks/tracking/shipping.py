@@ -1,7 +1,8 @@
-"""The journal's way to MLflow: in batches, later where the server is away.
+"""The journal's way to MLflow: in batches, later where the server is away; and which metrics go there.
 
 Everything that tracking does for a run is queued here. What fails is tried again, and once more at the end; a
-run is neither slowed nor stopped by it, and the journal keeps what could not be sent for the next attempt.
+run is neither slowed nor stopped by it, and the journal keeps what could not be sent for the next attempt. Metrics are
+sent by which runs are compared; the page and `--json` have all.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact
 from tasks.errors import Failed, of_the_machine
+from tasks.exporting import LITERT
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 from tasks.store.journal import FILE as JOURNAL
 from tasks.store.journal import JournalFile, read
-from tasks.tracking import tracked
+from tasks.training.seeds import OVER_SEEDS
 from tasks.view import terminal
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class Shipper:
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         """Send the metrics of an artifact through the journal, and its digest and lineage."""
         primary = self.run.config.evaluate.primary_of(self.run.config.model.task)[0]
-        self.metrics(tracked.of_stage(primary, stage, artifact, seconds, cached))
+        self.metrics(of_stage(primary, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
@@ -139,7 +141,7 @@ class Shipper:
 
     def end(self, pages: list[tuple[Path, str]], description: str) -> None:
         """Send measurements, files for the artifact viewer, description and status of the run."""
-        self.metrics(tracked.of_measurements(self.run.measurements()))
+        self.metrics(of_measurements(self.run.measurements()))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
@@ -247,3 +249,55 @@ class Shipper:
     def _state(self) -> dict[str, Any]:
         path: Path = self._acknowledged
         return json.loads(path.read_bytes()) if path.exists() else {"offset": 0, "points": 0, "late": 0}
+
+
+LEARNED = "evaluate/learned_baseline_seconds"
+"""The measurement of the learned baseline."""
+
+
+def of_stage(primary: str, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
+    """Return the metrics of an artifact, and if it was made in this attempt the seconds.
+
+    `primary` is the name of the metric that decides.
+    """
+    metrics = {name: value for name, value in artifact.metrics.items() if _compares(name, artifact, primary)}
+    what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
+    return metrics if cached else {**metrics, f"seconds/{what}": seconds}
+
+
+def _compares(name: str, artifact: Artifact, metric: str) -> bool:
+    if artifact.kind == "variant":
+        figures = ("bytes", "size_ratio", f"test/{metric}", f"test/{metric}_loss")
+        return name in {f"{artifact.name}/{figure}" for figure in figures}
+    if artifact.kind == "export":  # its verification is a check, not a metric
+        return False
+    return not name.endswith(("/low", "/high")) or name.startswith((f"test/{metric}/", f"{OVER_SEEDS}/"))
+
+
+def of_measurements(measured: dict[str, Any]) -> dict[str, float]:
+    """Return the latency of each variant by batch size and threads relative to the float LiteRT file, where it is
+    conclusive, the memory that it takes, and what its fresh process measured: median and 99th percentile of a call with
+    one example, and the peak memory; and the seconds of the learned baseline.
+
+    Other milliseconds are on the page.
+    """
+    latency = measured.get("latency", {})
+    fresh = {
+        f"{name}/fresh/{figure}": value
+        for name, figures in measured.get("fresh_process", {}).items()
+        for figure, value in figures.items()
+        if figure in ("p50_seconds", "p99_seconds", "peak_bytes")
+    }
+    memory = {f"{name}/model_peak_bytes": float(value) for name, value in latency.get("peak_bytes", {}).items()}
+    simple = {"seconds/learned_baseline": measured[LEARNED]} if LEARNED in measured else {}
+    return {**fresh, **memory, **simple} | {
+        f"{name}/latency_ratio_{_setting(row)}": figures["ratio"]
+        for row in latency.get("settings", ())
+        for name, figures in row["variants"].items()
+        if row["conclusive"] and name != LITERT  # that file itself
+    }
+
+
+def _setting(row: dict[str, Any]) -> str:
+    """Return the name of a setting of latency: the batch size, and the threads where they are several."""
+    return str(row["batch"]) if row["threads"] == 1 else f"{row['batch']}_threads_{row['threads']}"

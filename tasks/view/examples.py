@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 
-from tasks.config.inputs import IMAGE, SOUND
+from tasks.config.task import IMAGE, SOUND
 from tasks.feed import open_snapshot
 from tasks.feed.augmentations import AugmentConfig
 from tasks.feed.augmenter import Augmenter, input_kinds

@@ -59,7 +59,7 @@ class LowRank(Trained):
         """
         import numpy as np
 
-        from tasks.compression.factored import FACTOR
+        from tasks.compression.keras_layers import FACTOR
         from tasks.compression.stored import FactoredModel
         from tasks.training.initial import by_path
 
@@ -107,7 +107,7 @@ def factorable(model: keras.Model) -> list[keras.Layer]:
     from keras import Sequential, layers
     from keras.src.models.functional import Functional
 
-    from tasks.compression.factored import FACTOR
+    from tasks.compression.keras_layers import FACTOR
 
     if not isinstance(model, Functional) or isinstance(model, Sequential):
         rule = "layers are replaced in a functional model"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.config.inputs import SERVED_AS
+from tasks.config.task import SERVED_AS
 from tasks.errors import Refused
 from tasks.reader import FORMAT
 from tasks.snapshots.transforms.transform import CATEGORIES, NUMBERS, Fitted, own_array

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_validator
 
-from tasks.config import inputs
+from tasks.config import task
 from tasks.config.base import LATER, LISTED, Conflict
 from tasks.reader.values import Values
 from tasks.snapshots.transforms.samples import NumberSample
@@ -39,7 +39,7 @@ class Image(Transform, place=5):
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
     usual: ClassVar[bool] = True
-    makes: ClassVar[str | None] = inputs.IMAGE
+    makes: ClassVar[str | None] = task.IMAGE
     alone: ClassVar[bool] = True
     no_graph: ClassVar[str] = "Pillow decodes and resizes its images"
 
@@ -72,7 +72,7 @@ class LogMel(Transform, place=5):
 
     reads: ClassVar[tuple[str, ...]] = ("audio",)
     usual: ClassVar[bool] = True
-    makes: ClassVar[str | None] = inputs.SOUND
+    makes: ClassVar[str | None] = task.SOUND
     alone: ClassVar[bool] = True
     no_graph: ClassVar[str] = "soundfile decodes its sounds"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config import inputs
+from tasks.config import task
 from tasks.config.base import Conflict
 from tasks.reader.tokens import PADDING
 from tasks.reader.values import Values
@@ -34,7 +34,7 @@ class Tokens(Transform, place=4):
 
     reads: ClassVar[tuple[str, ...]] = ("text",)
     usual: ClassVar[bool] = True
-    makes: ClassVar[str | None] = inputs.TOKENS
+    makes: ClassVar[str | None] = task.TOKENS
     alone: ClassVar[bool] = True
 
     kind: Literal["tokens"] = "tokens"
@@ -90,7 +90,7 @@ class Words(Transform, place=4):
 
     reads: ClassVar[tuple[str, ...]] = ("words",)
     usual: ClassVar[bool] = True
-    makes: ClassVar[str | None] = inputs.TOKENS
+    makes: ClassVar[str | None] = task.TOKENS
     alone: ClassVar[bool] = True
     no_graph: ClassVar[str] = "its words are lists of any length"
 
@@ -118,7 +118,7 @@ class HashWords(Transform, place=4):
     """Words of a text by a hash: how often each is there, or their ids in order; without a vocabulary."""
 
     reads: ClassVar[tuple[str, ...]] = ("text",)
-    makes: ClassVar[str | None] = inputs.TOKENS
+    makes: ClassVar[str | None] = task.TOKENS
     alone: ClassVar[bool] = True
     no_graph: ClassVar[str] = "Python finds its words"
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import StringConstraints
 
-from tasks.config import inputs
+from tasks.config import task
 from tasks.config.kinds import Kind
 from tasks.errors import Refused
 from tasks.reader.values import Values
@@ -100,7 +100,7 @@ class Transform(Kind):
     """Whether it takes arrays of numbers."""
     usual: ClassVar[bool] = False
     """Whether it is the one of the features that it takes, where none is given."""
-    makes: ClassVar[str | None] = inputs.NUMBERS
+    makes: ClassVar[str | None] = task.NUMBERS
     """The kind of input that it makes; None where only what is fitted tells."""
     alone: ClassVar[bool] = False
     """Whether it makes an array of its own also of a column of single values."""
