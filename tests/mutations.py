@@ -3159,7 +3159,7 @@ THIRD = [
         "tasks/models/architectures/encoder.py",
         "        x = x * present\n",
         "",
-        "test_model_kinds.py test_train_transformer.py",
+        "test_model_padding.py test_model_kinds.py",
         (
             "The answer of an encoder to a text depends on how much padding follows it, that is on the other"
             " texts of its batch."
