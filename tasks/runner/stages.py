@@ -23,7 +23,7 @@ from prefect.states import Completed
 from tasks.artifacts import Artifact, Model, Outcome
 from tasks.config.compose import Config
 from tasks.errors import Failed, Lost, Refused
-from tasks.evaluation.config import ReleaseConfig
+from tasks.evaluation.gating import ReleaseConfig
 from tasks.processes.config import CHIEF, Role
 from tasks.processes.workbench import Result, Work
 from tasks.runner.attempt import current, machine_errors
