@@ -153,7 +153,7 @@ def flow_of(config: Config) -> str:
 
 def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list[PlannedArtifact]]:
     """Return the artifacts of each stage of a flow: runs it as a preview, which computes no stage."""
-    from tasks.runner.modes import previewing
+    from tasks.runner.stages import previewing
 
     with previewing(store, config) as preview:
         flow_named(name).fn.__wrapped__(config)

@@ -7,8 +7,7 @@ from tasks.processes.workbench import work
 from tasks.records import work as records
 from tasks.records.config import RecordsConfig
 from tasks.runner import identities
-from tasks.runner.modes import runner
-from tasks.runner.stages import run_stage, verb
+from tasks.runner.stages import run_stage, runner, verb
 from tasks.sources.kinds import SourceConfig
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.artifacts import Export, Records, Release, Report, Snapshot
-from tasks.evaluation.config import PromoteConfig
+from tasks.evaluation.gating import PromoteConfig
 from tasks.runner.releasing import release
 from tasks.runner.stages import parent_of, verb
 

@@ -359,7 +359,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/compression/front.py",
+        "tasks/compression/judgement.py",
         "    return other.accepted and other.dominates(point)\n",
         "    return other.dominates(point)\n",
         "test_compress_front.py::test_what_is_nowhere_better_and_somewhere_worse_is_dominated",
@@ -376,7 +376,7 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/compression/front.py",
+        "tasks/compression/judgement.py",
         'if row["threads"] == 1 and name in row["variants"]]\n',
         'if name in row["variants"]]\n',
         "test_compress_verdicts.py::test_the_latency_that_decides_is_the_largest_on_one_thread",
@@ -2813,7 +2813,7 @@ SECOND = [
         ),
     ),
     Mutation(
-        "tasks/compression/front.py",
+        "tasks/compression/judgement.py",
         "            if limit is not None and (value is None or value > limit):\n",
         "            if limit is not None and value is not None and value > limit:\n",
         "test_compress_front.py test_compress_parts.py",
@@ -2897,7 +2897,7 @@ SECOND = [
         "The best of several seeds (and the average) is chosen on the test split, so that its test score is flattered.",
     ),
     Mutation(
-        "tasks/runner/modes.py",
+        "tasks/runner/stages.py",
         "                    asked.identity.check_sources(inputs)\n",
         "",
         "test_convert_source_changes.py test_run_stages.py test_run_verbs.py",
@@ -3159,7 +3159,7 @@ THIRD = [
         "tasks/models/architectures/encoder.py",
         "        x = x * present\n",
         "",
-        "test_model_kinds.py test_train_transformer.py",
+        "test_model_padding.py test_model_kinds.py",
         (
             "The answer of an encoder to a text depends on how much padding follows it, that is on the other"
             " texts of its batch."

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.compression.config import WantConfig
-from tasks.compression.front import FrontEntry, choose, dominated_by, missed
+from tasks.compression.judgement import FrontEntry, choose, dominated_by, missed
 from tasks.config.base import size_in_bytes
 from tasks.config.compose import Config, validate
 from tasks.errors import Refused

@@ -23,6 +23,7 @@ from tasks.artifacts import Model, Report, Variant
 from tasks.compression.changed import build as changed_build
 from tasks.compression.config import CompressConfig, chain_of
 from tasks.compression.inputs import MethodInputs
+from tasks.compression.judgement import JUDGEMENT
 from tasks.compression.keras_layers import kernels
 from tasks.compression.litert import Layer, layers_of
 from tasks.compression.methods import quantise
@@ -160,7 +161,7 @@ def test_a_damaged_file_is_kept_out(
     damaged = replace(publish(Variant, bench, outcome), name="int8_dynamic")
     bench = workbench_at(tmp_path / "judged")
     judgement = judge(bench, [of("int8_dynamic")], [damaged], whole, report, {}, "classification", CONFIG, EVALUATE)
-    assert kept([damaged], judgement) == []
+    assert kept([damaged], JUDGEMENT.validate_python(judgement)) == []
     assert "int8_dynamic is rejected: loses at least " in caplog.text
 
 

@@ -18,8 +18,8 @@ from scipy.special import expit, log_softmax, softmax
 from tasks.artifacts import Model, Snapshot
 from tasks.compression import keras_layers
 from tasks.compression.config import CompressConfig, WantConfig
-from tasks.compression.front import FrontEntry, choose
 from tasks.compression.inputs import BATCH, TOKENS_OF_BATCH, MethodInputs, evenly
+from tasks.compression.judgement import FrontEntry, choose
 from tasks.compression.keras_layers import Constraint
 from tasks.compression.litert import MIN_VALUES, Layer, with_int8_tables
 from tasks.compression.methods import distill, low_rank, prune, qat

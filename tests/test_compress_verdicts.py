@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from tasks.compression.front import slowest_of
+from tasks.compression.judgement import slowest_of
 from tasks.compression.methods.prune import Cluster
 from tasks.compression.verdicts import standing_of
 from tasks.config.base import size_in_bytes

@@ -18,8 +18,8 @@ from tasks.config.base import Conflict, Section
 from tasks.config.compose import Config
 from tasks.config.notify import NotifyConfig
 from tasks.config.yaml_values import read_yaml
-from tasks.evaluation.config import EvaluateConfig, PromoteConfig, ThresholdConfig
-from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, SlicesGate
+from tasks.evaluation.config import EvaluateConfig, ThresholdConfig
+from tasks.evaluation.gating import AbsoluteGate, ChampionGate, FloatGate, PromoteConfig, SlicesGate
 from tasks.exporting.config import ExportConfig
 from tasks.feed.augmentations import ResizedCrop
 from tasks.models.architectures.convnet import ConvnetModel, ResNetModel

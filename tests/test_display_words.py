@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
-from tasks.compression.front import FrontEntry
-from tasks.compression.judgement import Judgement
+from tasks.compression.judgement import FrontEntry, Judgement
 from tasks.view import change, figure, kilobytes, seconds
 from tasks.view.examples import Texts
 from tasks.view.report import Part

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.compression.front import FrontEntry
+from tasks.compression.judgement import FrontEntry
 from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import PRUNED, Table, Trial
 from tasks.view import charts, trainings

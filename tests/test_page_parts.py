@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.compression.front import FrontEntry
-from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss
+from tasks.compression.judgement import FrontEntry, Judgement, QualityLoss, SliceLoss
 from tasks.search.space import FloatRange
 from tasks.search.table import COMPLETE, FAILED, PRUNED, Table, Trial
 from tasks.view import change, charts, examples, figure, kilobytes, results, seconds, some, trainings, words

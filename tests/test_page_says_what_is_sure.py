@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Report, Variant
-from tasks.compression.front import FrontEntry
-from tasks.compression.judgement import Judgement
+from tasks.compression.judgement import FrontEntry, Judgement
 from tasks.config.compose import Config
 from tasks.evaluation.gates import UNDECIDED, Verdict
 from tasks.store.files import pretty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression.config import CompressConfig
+from tasks.compression.config import CompressConfig, WantConfig
+from tasks.compression.judgement import Judgement
 from tasks.compression.search import space
 from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.config.compose import load
 from tasks.errors import Failed
 from tasks.evaluation.config import EvaluateConfig
+from tasks.evaluation.gates import Verdict
 from tasks.exporting.config import ExportConfig
 from tasks.processes.workbench import Work
 from tasks.runner import identities
@@ -23,8 +26,7 @@ from tasks.runner.attempt import Attempt, current, threads_of_trials
 from tasks.runner.compressing import judged, kept
 from tasks.runner.hosts import expectations
 from tasks.runner.identities import Code, Identity
-from tasks.runner.modes import previewing
-from tasks.runner.stages import run_stage
+from tasks.runner.stages import previewing, run_stage
 from tasks.runs.home import Home
 from tasks.store.store import Store, digest_of
 from tests.support.homes import DIGITS
@@ -245,30 +247,30 @@ def test_a_judgement_is_made_anew_where_a_variant_is_new(attempt: Any, tmp_path:
 
     def work() -> dict[str, Any]:
         worked.append(1)
-        return {**empty, "number": len(worked)}
+        return {**empty, "missed": f"judged {len(worked)}"}
 
-    numbers = []
+    found = []
     for run, cached in (("1", [False]), ("2", [True, True]), ("3", [True, False]), ("4", [True])):
         attempt.run.folder = tmp_path / run
         attempt.run.record = {"stages": {"compress": [{"cached": each} for each in cached]}}
-        numbers.append(judged("compress", {"key": 1}, work)["number"])
-    assert numbers == [1, 1, 2, 2], "of equal ones that of the newest run"
+        found.append(judged("compress", {"key": 1}, work).missed)
+    assert found == ["judged 1", "judged 1", "judged 2", "judged 2"], "of equal ones that of the newest run"
 
 
 def test_a_rejected_variant_is_left_out_and_an_undecided_one_marked() -> None:
-    def row(kind: str) -> dict[str, Any]:
-        return {"gate": "quality", "verdict": kind, "passed": kind == "pass", "text": f"text of {kind}"}
+    def of(verdict: str) -> tuple[Verdict, ...]:
+        return (Verdict("quality", 0.0, 0.1, verdict, f"text of {verdict}"),)
 
-    verdicts = {"a": [row("pass")], "b": [row("fail")], "c": [row("not enough data")]}
+    verdicts = {"a": of("pass"), "b": of("fail"), "c": of("not enough data")}
     standing = {"a": "accepted", "b": "rejected", "c": "undecided"}
-    made = {"verdicts": verdicts, "standing": standing, "chosen": "a", "missed": None}
+    made = Judgement(verdicts, standing, chosen="a")
     found = kept([Variant(name * 64, Path(), name) for name in "abc"], made)
     assert [(each.name, each.note, each.chosen) for each in found] == [
         ("a", "", True),
         ("c", "text of not enough data", False),
     ]
     with pytest.raises(Failed, match="no variant meets it: a: too large"):
-        kept([], {**made, "missed": "a: too large", "want": {"bytes": 9, "latency": None}})
+        kept([], replace(made, missed="a: too large", want=WantConfig(bytes=9)))
 
 
 def test_a_plan_knows_parents_of_other_stages(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from flows.commands import doctor, predict
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
 from tasks.errors import Damaged, Failed
-from tasks.evaluation.config import ReleaseConfig
+from tasks.evaluation.gating import ReleaseConfig
 from tasks.runner import hosts, stages
 from tasks.runner.attempt import current
 from tasks.runs.home import Home

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.compression.config import CompressConfig
-from tasks.compression.front import FrontEntry, dominated_by
+from tasks.compression.judgement import FrontEntry, dominated_by
 from tasks.compression.methods.method import Chain, Method
 from tasks.config.task import TASKS
 

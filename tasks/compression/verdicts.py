@@ -11,10 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Report, Variant
-from tasks.compression import front
 from tasks.compression.config import CompressConfig
-from tasks.compression.front import FrontEntry, slowest_of
-from tasks.compression.judgement import ACCEPTED, REJECTED, UNDECIDED
+from tasks.compression.judgement import (
+    ACCEPTED,
+    REJECTED,
+    UNDECIDED,
+    FrontEntry,
+    choose,
+    dominated_by,
+    missed,
+    slowest_of,
+)
 from tasks.compression.methods.method import Method
 from tasks.compression.specs import FLOAT, VariantSpec
 from tasks.evaluation import gates
@@ -179,15 +186,15 @@ def _front(
             ratio = (1.0 if name == FLOAT.name else slowest.value) if slowest is not None else None
             loss, accepted = variant["against_float"]["loss"], standing[name] != REJECTED
             points.append(FrontEntry(name, variant["bytes"], loss, ratio, accepted))
-    dominated = front.dominated_by(points)
-    chosen = None if config.want is None else front.choose(points, config.want)
+    dominated = dominated_by(points)
+    chosen = None if config.want is None else choose(points, config.want)
     rejected = {name: reasons(verdicts[name]) for name in described if standing[name] == REJECTED}
     lost = config.want is not None and chosen is None
     return {
         "front": {point.name: asdict(replace(point, dominated_by=dominated[point.name])) for point in points},
         "want": None if config.want is None else config.want.model_dump(mode="json"),
         "chosen": None if chosen is None else chosen.name,
-        "missed": front.missed(points, config.want, rejected) if lost and config.want is not None else None,
+        "missed": missed(points, config.want, rejected) if lost and config.want is not None else None,
     }
 
 

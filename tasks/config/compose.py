@@ -23,7 +23,8 @@ from tasks.config.refusals import explain, quoted
 from tasks.config.task import TASKS
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
-from tasks.evaluation.config import EvaluateConfig, PromoteConfig, ReleaseConfig
+from tasks.evaluation.config import EvaluateConfig
+from tasks.evaluation.gating import PromoteConfig, ReleaseConfig
 from tasks.exporting.config import ExportConfig
 from tasks.models import ModelConfig, default_model, models_for
 from tasks.processes.config import ResourcesConfig

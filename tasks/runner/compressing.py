@@ -21,7 +21,7 @@ from tasks.compression.methods.method import Chain
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.gates import open_gates, reasons
 from tasks.runner.attempt import current
-from tasks.runner.modes import runner
+from tasks.runner.stages import runner
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.view import kilobytes, terminal

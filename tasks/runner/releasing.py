@@ -13,8 +13,9 @@ from tasks.artifacts import Export, Records, Release, Report
 from tasks.config.compose import Config
 from tasks.config.task import TASKS
 from tasks.errors import Failed, Lost, Refused, of_the_machine
-from tasks.evaluation.config import EvaluateConfig, PromoteConfig
+from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import promotion, tags_of, with_gates
+from tasks.evaluation.gating import PromoteConfig
 from tasks.evaluation.units import Floats
 from tasks.exporting import work as exporting
 from tasks.processes.workbench import work

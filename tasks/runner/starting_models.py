@@ -15,8 +15,7 @@ from tasks.processes.workbench import work
 from tasks.runner import identities
 from tasks.runner.attempt import current
 from tasks.runner.identities import installed
-from tasks.runner.modes import runner
-from tasks.runner.stages import model_of_store, parent_of, run_stage
+from tasks.runner.stages import model_of_store, parent_of, run_stage, runner
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 from tasks.training import MODEL_LIBRARIES, SELF_TEST_VERSION

@@ -21,8 +21,8 @@ from tasks.errors import Failed, Refused, Stopped
 from tasks.models import ModelConfig
 from tasks.runner import identities
 from tasks.runner.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
-from tasks.runner.modes import runner
 from tasks.runner.showing import Shown
+from tasks.runner.stages import runner
 from tasks.runner.starting_models import continued_model, initial_model
 from tasks.runner.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.runs.runs import find_runs, open_trial, trials_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from tasks.compression.front import FrontEntry
+from tasks.compression.judgement import FrontEntry
 from tasks.search.space import SpaceConfig
 from tasks.search.table import Table, Trial
 from tasks.store.journal import read as journal_points

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact
-from tasks.compression.front import slowest_of
-from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss
+from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss, slowest_of
 from tasks.evaluation.gates import Verdict
 from tasks.view import change, in_words, kilobytes
 from tasks.view.facts import Facts, measurements
