@@ -60,8 +60,10 @@ class SnapshotKind(Kind):
 
     def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
         """Decode and transform the train split as `build` does, by the fitted state in a folder `transform/`; yield how
-        many records are done each time, for measurements."""
-        raise NotImplementedError
+        many records are done each time, for measurements. By default as a table is."""
+        from tasks.snapshots import table
+
+        return table.transformed(records, transform)
 
     def own_files(self) -> list[tuple[str, str]]:
         """Return what the user's functions put into the digest; raises `Refused` where one cannot be found."""
@@ -119,11 +121,6 @@ class ImageSnapshot(SnapshotKind):
             raise Failed("snapshot.kind", saw, rule, "choose a source of images, or snapshot.kind table")
         size = {field: getattr(self, field) for field in ("height", "width", "channels", "fit", "range")}
         return table.build(bench, reader, {name: Image(**size)}, self.shards)
-
-    def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
-        from tasks.snapshots import table
-
-        return table.transformed(records, transform)
 
     def input_kinds(self, features: Mapping[str, Feature]) -> dict[str, str] | None:
         return {"image": IMAGE}
@@ -205,11 +202,6 @@ class TableSnapshot(SnapshotKind):
         from tasks.snapshots import table
 
         return table.build(bench, RecordsReader(records.path), self.transforms, self.shards)
-
-    def transformed(self, records: RecordsReader, transform: Path) -> Iterator[int]:
-        from tasks.snapshots import table
-
-        return table.transformed(records, transform)
 
     def own_files(self) -> list[tuple[str, str]]:
         from tasks.snapshots.transforms.function import own_sources
