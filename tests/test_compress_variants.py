@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
 from tasks.compression.config import CompressConfig
+from tasks.compression.judgement import JUDGEMENT
 from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
@@ -87,9 +88,9 @@ def judged(variants, report, workbench_at, tmp_path_factory):
 def test_a_gate_keeps_a_variant_out_says_why_and_fails_nothing(variants, judged, caplog):
     saved_model, litert, int8 = variants
     refusing = CompressConfig(gates=({"kind": "float", "metric": "bytes", "max_ratio": 0.01},))
-    assert kept(variants, judged(refusing)) == [saved_model, litert]
+    assert kept(variants, JUDGEMENT.validate_python(judged(refusing))) == [saved_model, litert]
     assert "int8_dynamic is rejected" in caplog.text and "over the limit 0.01" in caplog.text
-    assert kept(variants, judged()) == [saved_model, litert, int8]
+    assert kept(variants, JUDGEMENT.validate_python(judged())) == [saved_model, litert, int8]
 
 
 def test_resamples_and_bins_are_those_of_evaluate(variants, report):
@@ -110,7 +111,11 @@ def test_a_variant_that_too_few_examples_prove_is_kept_marked_or_rejected_as_ask
         judgement = judged(CompressConfig(gates=(gate,), undecided=undecided))
         [verdict] = judgement["verdicts"]["int8_dynamic"]
         assert verdict["verdict"] == "not enough data" and verdict["few"] and verdict["more"] > 2000
-        accepted = [variant for variant in kept(variants, judgement) if variant.name == "int8_dynamic"]
+        accepted = [
+            variant
+            for variant in kept(variants, JUDGEMENT.validate_python(judgement))
+            if variant.name == "int8_dynamic"
+        ]
         assert (not accepted) is rejected
         assert all(variant.note == verdict["text"] for variant in accepted)
     assert "int8_dynamic is kept, but undecided: loses 0.0000 of 531 test" in caplog.text

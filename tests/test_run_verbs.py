@@ -14,6 +14,7 @@ import tasks.compress
 import tasks.train
 from tasks.artifacts import Model, Report, Snapshot, Variant
 from tasks.compress import compress
+from tasks.compression.judgement import JUDGEMENT
 from tasks.config.compose import Config, load
 from tasks.convert import convert
 from tasks.errors import Refused
@@ -79,7 +80,7 @@ def test_the_float_file_is_measured_although_it_is_not_exported(
         return {}
 
     monkeypatch.setattr(tasks.compress, "measure_stage", measure_stage)
-    monkeypatch.setattr(tasks.compress, "judged", lambda stage, key, work: work())
+    monkeypatch.setattr(tasks.compress, "judged", lambda stage, key, work: JUDGEMENT.validate_python(work()))
     config = load(DIGITS, [("export.formats", "[saved_model]"), ("compress.methods", "[int8_dynamic]")])
     kept = body_of(compress)(
         SimpleNamespace(task="classification"),  # type: ignore[arg-type]
