@@ -173,6 +173,19 @@ def test_what_is_no_table_to_learn_from_is_refused(content: str, says: str, tmp_
         guess_source(tmp_path / "odd.csv")
 
 
+@pytest.mark.parametrize("others", ["age,hours\n1,2\n", "amount,returned,age\n1,yes,2\n"])
+def test_tables_with_other_columns_are_told_apart(others: str, tmp_path: Path) -> None:
+    """A folder of two tables is refused by what it holds, not by a preset that nobody has written."""
+    (tmp_path / "a.csv").write_text("amount,returned\n" + "1,no\n2,yes\n" * 20)
+    (tmp_path / "b.csv").write_text(others)
+    names = others.partition("\n")[0].replace(",", ", ")
+    rule = (
+        rf"PATH: b.csv has the columns {names}; the tables of a folder have the same columns, as amount, returned; name"
+    )
+    with pytest.raises(Refused, match=rule):
+        guess_source(tmp_path)
+
+
 def test_a_database_of_several_tables_needs_a_choice(tmp_path: Path, monkeypatch: Any) -> None:
     with sqlite3.connect(tmp_path / "two.db") as database:
         for name in ("one", "two"):

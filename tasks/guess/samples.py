@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tasks.guess.splits import listed
 from tasks.sources import Bad, Partition, Rows
 from tasks.sources.features import KEY
 from tasks.sources.files import find
+from tasks.sources.kinds.columns import OtherColumns
 from tasks.sources.tfrecord import is_shard
 from tasks.sources.values import is_octets
 from tasks.sources.webdataset import is_webdataset
@@ -123,8 +125,9 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     section = {**source, "key": key, "columns": types}
     if source["kind"] == "csv":  # other cells may mean a missing value, or a class: `guess_columns` sees
         section["missing"] = [""]
-    opened = listed(section)
-    partitions = opened.partitions()
+    with _one_table(form):
+        opened = listed(section)
+        partitions = opened.partitions()
     small = sum(partition.bytes for partition in partitions) <= SAMPLED_BYTES
     chosen = (
         partitions
@@ -133,7 +136,8 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     )
     read, bad, complete = dict[str, list[pa.Array]](), list[Bad](), len(chosen) == len(partitions)
     for partition in chosen:
-        rows, whole = _rows(opened.read, partition, SAMPLED // len(chosen))
+        with _one_table(form):
+            rows, whole = _rows(opened.read, partition, SAMPLED // len(chosen))
         complete &= whole
         for batch in rows:
             bad += batch.bad
@@ -150,6 +154,16 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
         seen = f"{len(bad):,} of the rows cannot be read, as {bad[0].place}: {bad[0].reason}"
         form = replace(form, said=(*form.said, f"{seen}; correct them, or raise records.bad_budget"))
     return Sample(source, joined, count, complete, root, form)
+
+
+@contextmanager
+def _one_table(form: Form) -> Iterator[None]:
+    """Refuse files whose columns are not those of the first one, of which the form is."""
+    try:
+        yield
+    except OtherColumns as other:
+        rule = f"the tables of a folder have the same columns, as {', '.join(form.types)}"
+        raise Refused("PATH", other.has, rule, "name one of the files, or move them to folders of their own") from None
 
 
 def _rows(read: Callable[[Partition], Any], partition: Partition, most: int) -> tuple[list[Rows], bool]:

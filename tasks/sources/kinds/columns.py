@@ -257,13 +257,24 @@ def read_columns(config: ColumnsSource) -> list[str]:
     return [name for name, kind in config.columns.items() if kind != "ignore"]
 
 
+class OtherColumns(Refused):
+    """The columns of the data are not those of `source.columns`."""
+
+    has: str
+    """What has which columns, as the beginning of a sentence."""
+
+
 def check_columns(config: ColumnsSource, found: Iterable[str], where: str) -> None:
-    """Raise `Refused` where the columns of the data at `where` are not those of `source.columns`."""
+    """Raise `OtherColumns` where the columns of the data at `where` are not those of `source.columns`."""
     named, present = config.columns, list(found)
+    has = f"{where} has the columns {', '.join(present)}"
     if missing := [name for name in named if name not in present]:
-        rule = f"{where} has the columns {', '.join(present)}"
-        raise Refused(f"source.columns.{missing[0]}", named[missing[0]], rule, "correct the name, or leave it out")
-    if extra := [name for name in present if name not in named]:
-        rule = "source.columns names every column of the data"
-        remedy = f"add `{extra[0]}: ignore`, or its type"
-        raise Refused("source.columns", f"{extra[0]} of {where} is not named", rule, remedy)
+        field, remedy = f"source.columns.{missing[0]}", "correct the name, or leave it out"
+        refused = OtherColumns(field, named[missing[0]], has, remedy)
+    elif extra := [name for name in present if name not in named]:
+        saw, remedy = f"{extra[0]} of {where} is not named", f"add `{extra[0]}: ignore`, or its type"
+        refused = OtherColumns("source.columns", saw, "source.columns names every column of the data", remedy)
+    else:
+        return
+    refused.has = has
+    raise refused
