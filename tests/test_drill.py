@@ -131,6 +131,16 @@ def test_moments_come_when_their_files_are_there(broken: DrillHome, monkeypatch:
     assert stages == {"train", "convert", "export"}
 
 
+def test_the_stage_at_work_is_the_last_that_has_left_a_piece(broken: DrillHome) -> None:
+    at = Drill(broken.root.parent, ["run"], 1, 1.0, 1, 20, 1, print)
+    assert at._stage(broken) == "between stages"
+    for kind, stage in (("model", "train"), ("report", "evaluate")):
+        piece = broken.root / "store/.staging" / kind / "d/.pieces/part.json"
+        piece.parent.mkdir(parents=True)
+        piece.touch()
+        assert at._stage(broken) == stage
+
+
 def test_a_home_is_compared_without_what_the_clock_decides(tmp_path: Path) -> None:
     for name, created in (("a", "1"), ("b", "2")):
         artifact(tmp_path / name, created=created)

@@ -187,8 +187,8 @@ class Drill:
     def _stage(self, home: DrillHome) -> str:
         """Return the stage that is at work, by what it has left."""
         done = home.record["stages"]
-        at_work = [stage for stage in WORKPLACES if stage not in done and at_work(home, stage)]
-        return at_work[-1] if at_work else ("promote" if "export" in done else "between stages")
+        begun = [stage for stage in WORKPLACES if stage not in done and at_work(home, stage)]
+        return begun[-1] if begun else ("promote" if "export" in done else "between stages")
 
     def _end_of(self, process: Any, home: DrillHome, fault: Fault | None) -> int:
         """Wait for the end of the command; a frozen one is ended by a second command, which is waited for, too."""
