@@ -18,7 +18,7 @@ from tasks.errors import Failed, Refused
 from tasks.models import keras_file
 from tasks.models.architectures.transformer import TransformerModel
 from tasks.models.architectures.user_models import ImportedModel
-from tasks.models.layers.attention import chosen
+from tasks.models.layers.attention import chosen, experts, router_name
 from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
 from tasks.training.engines.tensorflow.step import weighted_sum
@@ -81,6 +81,19 @@ def test_a_token_uses_as_many_experts_as_it_is_given() -> None:
     mask = np.asarray(chosen(random, 2))
     assert (mask.sum(-1) == 2).all() and (random[mask == 0].reshape(3, 7, 3).max(-1) < 1).all()
     assert (np.where(mask == 1, random, np.inf).min(-1) > np.where(mask == 0, random, -np.inf).max(-1)).all()
+
+
+def test_the_router_of_one_expert_learns_from_the_predictions() -> None:
+    """Its probability is a factor of what the chosen expert says; divided by their sum it would always be 1."""
+    tokens = keras.Input((5, MODEL.width))
+    model = keras.Model(tokens, experts(tokens, MODEL, 0, seed=1))
+    kernel = model.get_layer("block0_experts_out").kernel
+    kernel.assign(np.random.default_rng(1).normal(size=kernel.shape))  # at first it is 0
+    given = np.random.default_rng(2).normal(size=(2, 5, MODEL.width)).astype(np.float32)
+    with tf.GradientTape() as tape:
+        said = tf.reduce_sum(model(given) ** 2)
+    gradient = tape.gradient(said, model.get_layer(router_name(0)).kernel.value)
+    assert np.abs(gradient.numpy()).max() > 1e-3
 
 
 def test_an_expert_that_is_not_chosen_changes_nothing() -> None:
