@@ -1,7 +1,7 @@
 """Tasks: what a model predicts, and the losses, options and metrics that belong to it; and the kinds of its inputs.
 
-A task is a class here, and one in each room that does something else for each task: an `Objective` of the engine, what
-its `Outputs` are to a person, a `Judge`, an `Answer` of an export. No other line names a task.
+A task is a class here, and one in each room that does something else for each task: an `Objective` of the engine, a
+`Sample` for a person, a `Judge`, an `Answer` of an export. No other line names a task.
 """
 
 from __future__ import annotations
