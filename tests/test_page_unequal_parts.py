@@ -21,7 +21,7 @@ from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
 from tasks.runs.home import Home
 from tasks.training.initial import ChampionInit
-from tasks.view import charts, report, results
+from tasks.view import charts, columns, report, results
 from tasks.view import sections as data
 from tasks.view.comparison import Comparison, _environment
 from tasks.view.facts import Facts
@@ -57,8 +57,8 @@ def test_examples_that_are_left_out_are_listed_by_their_reason(monkeypatch: pyte
 
 
 def test_missing_values_are_a_share_of_all_rows() -> None:
-    assert data._missing({"missing": 5, "count": 15, "mean": 1.0}) == "25.0%", "of numbers those that are there count"
-    assert data._missing({"missing": 5, "count": 20}) == "25.0%" and data._missing({"missing": 0, "count": 9}) == ""
+    assert columns.missing({"missing": 5, "count": 15, "mean": 1.0}) == "25.0%", "of numbers those that are there count"
+    assert columns.missing({"missing": 5, "count": 20}) == "25.0%" and columns.missing({"missing": 0, "count": 9}) == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from tasks.training.board import written_in
 from tasks.training.seeds import Choice
 from tasks.view import in_words, report, seconds, trainings, variants, when
 from tasks.view.facts import Facts
-from tasks.view.report import ReportContent, Sample
+from tasks.view.report import ReportContent
+from tasks.view.report_rows import Sample
 from tasks.view.words import describe_search, describe_trial, raw_input
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
