@@ -135,6 +135,8 @@ JUDGING = (
     "view/examples.py",
     "view/rows.py",
     "view/report.py",
+    "view/confusion.py",
+    "view/worst.py",
 )
 """Where numbers decide what is guessed, read, found to be similar or suspicious, and judged."""
 OF_MEMORY = re.compile(

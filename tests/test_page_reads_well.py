@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +17,11 @@ from PIL import Image
 
 from tasks.config.compose import validate
 from tasks.reader.values import NO_TIME
+from tasks.snapshots.transforms import own_array
 from tasks.sources.features import Feature
 from tasks.view import attempts, columns, confusion, run_page, settings, worst
 from tasks.view.attempts import Attempt
+from tasks.view.words import columns_of, describe
 from tests.support.stand_ins import facts
 
 
@@ -100,6 +104,21 @@ def test_a_thumbnail_keeps_the_shape_and_enlarges_by_a_whole_number(
     Image.new("L", size).save(file := io.BytesIO(), "PNG")
     made = Image.open(io.BytesIO(base64.b64decode(worst.thumbnail(file.getvalue()).partition(",")[2])))
     assert made.size == drawn and worst.thumbnail(b"") == ""
+
+
+def test_an_array_of_one_column_is_named_as_the_data_names_it(tmp_path: Path) -> None:
+    """Its own name is of letters that a file may have, with a hash."""
+    array = own_array("本文")
+    assert array.isascii() and array != "本文"
+    layout = [{"column": "本文", "array": array}, {"column": "Größe", "array": "numbers", "start": 0, "stop": 1}]
+    (tmp_path / "transform").mkdir()
+    (tmp_path / "transform/transform.json").write_text(json.dumps({"layout": layout}))
+    features = {array: {"shape": [128]}, "numbers": {"shape": [1]}, "label": {"shape": []}}
+    snapshot: Any = SimpleNamespace(
+        kind="snapshot", path=tmp_path, metrics={}, manifest={"features": features, "counts": {"train": 1500}}
+    )
+    assert describe(snapshot) == "1,500 examples, 本文 128, numbers 1"
+    assert columns_of(tmp_path / "images") == {}
 
 
 # Times ----------------------------------------------------------------------------------------------------------
