@@ -378,7 +378,7 @@ def finished(**more: Any) -> Any:
 def test_a_summary_says_what_came_from_the_store_and_how_good_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(summary, "_next", lambda one: "NEXT")
+    monkeypatch.setattr(summary, "_next", lambda one: ["NEXT"])
     run: Any = SimpleNamespace(folder=tmp_path)
 
     def said(one: Any) -> list[str]:

@@ -198,7 +198,7 @@ def test_in_the_foreground_it_mends_itself_and_ends_with_down(stack: Up) -> None
 
 
 def test_a_signal_while_it_starts_leaves_nothing_up(stack: Up) -> None:
-    with foreground(stack, "starting mlflow") as process:
+    with foreground(stack, "starting prefect, mlflow") as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(6 * GRACE) == 75, "each service has it twice: its children, then itself; then what is left"
 

@@ -25,6 +25,7 @@ from tasks.view import (
     seconds,
     sections,
     settings,
+    speed,
     trainings,
     variants,
     worst,
@@ -32,6 +33,7 @@ from tasks.view import (
 from tasks.view.facts import Facts
 from tasks.view.report import MEASURES
 from tasks.view.summary import describe_run
+from tasks.view.try_it import write_example
 from tasks.view.words import one, plain
 
 
@@ -50,7 +52,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {each.__name__: each for each in (figure, in_words, kilobytes, one, plain, seconds)}
+    environment.filters |= {each.__name__: each for each in (figure, in_words, kilobytes, one, plain, seconds, speed)}
     environment.globals["zip"] = zip
     return environment
 
@@ -76,6 +78,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
     for name, text in {**made, "description.md": description}.items():
         write(run.folder / name, text.encode())
     files = [(path, "") for name in (*made, table.FILE, FILE, SEARCH) if (path := run.folder / name).exists()]
+    write_example(facts)
     report = facts.one("report")
     if report is not None:
         files.append((report.path / "report.json", ""))
