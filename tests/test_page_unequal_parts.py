@@ -246,7 +246,10 @@ def test_spans_follow_one_another_from_the_oldest(every: str, hours: float) -> N
     assert len({backfill.span_name(begin) for begin, _ in found}) == len(found)
 
 
-@pytest.mark.parametrize("state", ["Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended"])
+@pytest.mark.parametrize(
+    "state",
+    ["Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended", "Rejected", "Awaiting approval", "Stopped"],
+)
 def test_a_run_that_came_to_any_end_is_not_dead(state: str) -> None:
     made = automations.dead_runs("receiver", 99)
     assert f"prefect.flow-run.{state}" in made["trigger"]["expect"] and automations.LEFT in made["trigger"]["expect"]
