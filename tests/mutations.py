@@ -4784,6 +4784,27 @@ SIXTH = [
             " training does not settle."
         ),
     ),
+    Mutation(
+        "tasks/reader/own_modules.py",
+        'module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import_in(self._folder)}',
+        'module.__dict__["__builtins__"] = vars(builtins)',
+        "test_own_modules.py",
+        "Code of a project with a package called tasks gets Millrace's instead of its own.",
+    ),
+    Mutation(
+        "tasks/reader/own_modules.py",
+        "if _others_have(fullname, self._folder) if path is None else LOADED",
+        "if False if path is None else LOADED",
+        "test_own_modules.py",
+        "While code of a project is imported, installed packages get its modules instead of their own.",
+    ),
+    Mutation(
+        "tasks/reader/own_modules.py",
+        "if LOADED.get(here, folder) != folder:",
+        "if False:",
+        "test_own_modules.py test_transform_edges.py",
+        "The model is built by the module of that name in another folder, that of an earlier model.",
+    ),
 ]
 
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}
