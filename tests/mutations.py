@@ -4805,6 +4805,27 @@ SIXTH = [
         "test_own_modules.py test_transform_edges.py",
         "The model is built by the module of that name in another folder, that of an earlier model.",
     ),
+    Mutation(
+        "infra/deployments.py",
+        '        if (TAG in row["tags"]) != (file.name == SCHEDULES):\n            continue\n',
+        "",
+        "test_platform_fine_print.py",
+        "A schedule that somebody switched off in Prefect is on again after a schedule of the home was installed.",
+    ),
+    Mutation(
+        "infra/deployments.py",
+        'removed = [row for name, row in named(layout) if TAG in row["tags"] and name not in kept]',
+        "removed = [row for name, row in named(layout) if name not in kept]",
+        "test_platform_fine_print.py",
+        "`millrace up` deletes the deployments of prefect.yaml.",
+    ),
+    Mutation(
+        "flows/commands/schedule.py",
+        "if (first := first + STEP) < end:",
+        "if (first := first + STEP) > end:",
+        "test_schedule_times.py",
+        "A time that the clocks of the zone skip is accepted without a word, and is run an hour earlier.",
+    ),
 ]
 
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}

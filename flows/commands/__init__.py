@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, show, stack
+from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, schedule, show, stack
 from flows.commands import init as init_command
 from flows.launching import SETTINGS
 
@@ -49,6 +49,7 @@ app.command("init")(init_command.init)
 app.command("up")(stack.up)
 app.command("status")(stack.status)
 app.command("down")(stack.down)
+app.command("schedule", context_settings=SETTINGS)(schedule.schedule)
 app.command("backfill", context_settings=SETTINGS)(backfill.backfill)
 app.command("list")(runs.list_)
 app.command("show")(show.show)
