@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder
 # NAME, COMMAND: run it, and say what it took.
 timed = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code
 
-.PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean
+.PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean distclean
 
 demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
@@ -57,5 +57,10 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock
 
+# What `make setup` makes again. Runs, models and history in .millrace stay.
 clean:
-	rm -rf $(VENV) .millrace
+	rm -rf $(VENV)
+
+distclean: clean
+	@if [ -e .millrace ]; then printf 'Delete .millrace, with all runs, artifacts and released models? [y/N] '; \
+		read answer; [ "$$answer" = y ] && rm -rf .millrace; fi

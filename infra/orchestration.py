@@ -170,12 +170,12 @@ def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
         for run in page:
             names.append(f"{run['name']} of {run['end_time'][:10]}")
             if not dry_run:
-                _delete_run(layout, run["id"])
+                delete_run(layout, run["id"])
         if len(page) < 200:
             return names
 
 
-def _delete_run(layout: Layout, flow_run: str) -> None:
+def delete_run(layout: Layout, flow_run: str) -> None:
     """Delete a flow run after its artifacts, which Prefect would keep."""
     query = {"artifacts": {"flow_run_id": {"any_": [flow_run]}}}
     while page := ask(layout, "POST", "/artifacts/filter", query):

@@ -4826,6 +4826,27 @@ SIXTH = [
         "test_schedule_times.py",
         "A time that the clocks of the zone skip is accepted without a word, and is run an hour earlier.",
     ),
+    Mutation(
+        "flows/commands/forget.py",
+        "if version.version in champions:",
+        "if False:",
+        "test_forget.py",
+        "`millrace forget` deletes a version that was champion, and a rollback to it fails.",
+    ),
+    Mutation(
+        "tasks/runs/collection.py",
+        "runs = [run for run in find_runs(self.home) if run.run_id not in self._without]",
+        "runs = [] if self._without else find_runs(self.home)",
+        "test_forget.py",
+        "`millrace forget` deletes the artifacts that other runs, a release among them, use as well.",
+    ),
+    Mutation(
+        "flows/commands/forget.py",
+        'if not held.enter_context(try_lock(run.folder / "lock")):',
+        "if False:",
+        "test_forget.py",
+        "`millrace forget` deletes a run while a process works on it.",
+    ),
 ]
 
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}

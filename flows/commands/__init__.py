@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, schedule, show, stack
+from flows.commands import backfill, decisions, doctor, drill, forget, home, predict, run, runs, schedule, show, stack
 from flows.commands import init as init_command
 from flows.launching import SETTINGS
 
@@ -61,6 +61,7 @@ app.command("approve")(decisions.approve)
 app.command("reject")(decisions.reject)
 app.command("rollback")(decisions.rollback)
 app.command("gc")(home.gc)
+app.command("forget")(forget.forget)
 app.command("backup")(home.backup)
 app.command("restore")(home.restore)
 app.command("doctor")(doctor.doctor)
