@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import backfill, decisions, doctor, drill, forget, home, predict, run, runs, schedule, show, stack
+from flows.commands import (
+    backfill,
+    decisions,
+    doctor,
+    drill,
+    forget,
+    home,
+    new,
+    predict,
+    run,
+    runs,
+    schedule,
+    show,
+    stack,
+)
 from flows.commands import init as init_command
 from flows.launching import SETTINGS
 
@@ -46,6 +60,7 @@ app.command("worker", context_settings=SETTINGS)(run.worker)
 app.command("predict")(predict.predict)
 app.command("drill", context_settings=SETTINGS)(drill.drill)
 app.command("init")(init_command.init)
+app.command("new")(new.new)
 app.command("up")(stack.up)
 app.command("status")(stack.status)
 app.command("down")(stack.down)
