@@ -4784,6 +4784,69 @@ SIXTH = [
             " training does not settle."
         ),
     ),
+    Mutation(
+        "tasks/reader/own_modules.py",
+        'module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import_in(self._folder)}',
+        'module.__dict__["__builtins__"] = vars(builtins)',
+        "test_own_modules.py",
+        "Code of a project with a package called tasks gets Millrace's instead of its own.",
+    ),
+    Mutation(
+        "tasks/reader/own_modules.py",
+        "if _others_have(fullname, self._folder) if path is None else LOADED",
+        "if False if path is None else LOADED",
+        "test_own_modules.py",
+        "While code of a project is imported, installed packages get its modules instead of their own.",
+    ),
+    Mutation(
+        "tasks/reader/own_modules.py",
+        "if LOADED.get(here, folder) != folder:",
+        "if False:",
+        "test_own_modules.py test_transform_edges.py",
+        "The model is built by the module of that name in another folder, that of an earlier model.",
+    ),
+    Mutation(
+        "infra/deployments.py",
+        '        if (TAG in row["tags"]) != (file.name == SCHEDULES):\n            continue\n',
+        "",
+        "test_platform_fine_print.py",
+        "A schedule that somebody switched off in Prefect is on again after a schedule of the home was installed.",
+    ),
+    Mutation(
+        "infra/deployments.py",
+        'removed = [row for name, row in named(layout) if TAG in row["tags"] and name not in kept]',
+        "removed = [row for name, row in named(layout) if name not in kept]",
+        "test_platform_fine_print.py",
+        "`millrace up` deletes the deployments of prefect.yaml.",
+    ),
+    Mutation(
+        "flows/commands/schedule.py",
+        "if (first := first + STEP) < end:",
+        "if (first := first + STEP) > end:",
+        "test_schedule_times.py",
+        "A time that the clocks of the zone skip is accepted without a word, and is run an hour earlier.",
+    ),
+    Mutation(
+        "flows/commands/forget.py",
+        "if version.version in champions:",
+        "if False:",
+        "test_forget.py",
+        "`millrace forget` deletes a version that was champion, and a rollback to it fails.",
+    ),
+    Mutation(
+        "tasks/runs/collection.py",
+        "runs = [run for run in find_runs(self.home) if run.run_id not in self._without]",
+        "runs = [] if self._without else find_runs(self.home)",
+        "test_forget.py",
+        "`millrace forget` deletes the artifacts that other runs, a release among them, use as well.",
+    ),
+    Mutation(
+        "flows/commands/forget.py",
+        'if not held.enter_context(try_lock(run.folder / "lock")):',
+        "if False:",
+        "test_forget.py",
+        "`millrace forget` deletes a run while a process works on it.",
+    ),
 ]
 
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}

@@ -197,7 +197,7 @@ class ImportedModel(UserModel):
         """
         import keras
 
-        from tasks.reader.function import imported
+        from tasks.reader.own_modules import imported
 
         outputs = output_count(self.task, features)
         function = self.attempt(lambda: imported(self.target, self.code_folder), features)
