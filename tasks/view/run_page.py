@@ -79,6 +79,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
         write(run.folder / name, text.encode())
     files = [(path, "") for name in (*made, table.FILE, FILE, SEARCH) if (path := run.folder / name).exists()]
     write_example(facts)
+    worst.on_board(facts)
     report = facts.one("report")
     if report is not None:
         files.append((report.path / "report.json", ""))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,8 @@ from PIL import Image
 from tasks.feed import open_snapshot
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
+from tasks.training.board import WORST, written_in
+from tasks.training.event_file import EventFile
 from tasks.view.columns import moment
 from tasks.view.examples import data_uri
 from tasks.view.facts import Facts
@@ -127,6 +130,35 @@ def plain(feature: Feature, values: Any) -> Any:
         case "tags":
             return " ".join((feature.classes or ())[int(number)] for number in values)
     return bytes(values[0]).decode(errors="replace")
+
+
+def on_board(facts: Facts) -> None:
+    """Write the worst examples for TensorBoard, as images and as a table, where its training wrote something."""
+    folder, shown = written_in(facts.run.folder), worst(facts)
+    if folder is None or shown is None or facts.model is None:
+        return
+    step, events = facts.model.manifest["counts"]["steps"], EventFile(folder / WORST, anew=True)
+    for example in shown.examples:
+        if example.image:
+            content = base64.b64decode(example.image.partition(",")[2])
+            with Image.open(io.BytesIO(content)) as image:
+                size = image.size
+            told = ", ".join(map(": ".join, zip(map(_untitled, shown.titles), example.answers, strict=True)))
+            events.images(step, f"worst test examples/{example.key}", [content], *size, about=told)
+    events.text(step, "worst test examples", "\n".join(_markdown(shown)))
+    events.close()
+
+
+def _markdown(shown: Worst) -> Iterator[str]:
+    """Yield the lines of a table in Markdown."""
+    titles = ["key", *map(_untitled, shown.titles), *shown.columns]
+    rows = ([each.key, *each.answers, *each.cells] for each in shown.examples)
+    for row in (titles, ["---"] * len(titles), *rows):
+        yield f"| {' | '.join(text.replace('|', '/') for text in row)} |"
+
+
+def _untitled(title: str) -> str:
+    return title.removeprefix("#")
 
 
 def thumbnail(payload: bytes) -> str:
