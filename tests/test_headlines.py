@@ -11,11 +11,13 @@ import pytest
 from prefect.states import State
 
 from flows import running
+from tasks.config.compose import Config
 from tasks.errors import Stopped
 from tasks.runs.differences import Difference
 from tasks.runs.home import Home
 from tasks.tracking import runs as tracked
 from tasks.tracking.shipping import QUALITY, quality
+from tasks.training.config import TrainConfig
 from tasks.view import headline
 
 CONFIG = {"name": "digits", "train": {"steps": 600, "optimizer": {"kind": "adamw"}}, "resources": {"threads": 2}}
@@ -119,3 +121,18 @@ def test_flow_runs_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.M
     assert names == ["digits-pipeline-111111", "digits-pipeline-222222"]
     record(Home(tmp_path), "20260101-000000-digits-aaaa", steps=5)
     assert running.run_name() == "digits-pipeline-222222: steps 600"
+
+
+def test_the_form_begins_with_what_people_change_first() -> None:
+    """Prefect sorts the fields of a form by their position, and describes each in the words of the reference."""
+    schema = Config.model_json_schema()
+
+    def shown(properties: dict[str, Any]) -> list[str]:
+        assert all(each.get("description") for each in properties.values())
+        assert sorted(each["position"] for each in properties.values()) == list(range(len(properties)))
+        return sorted(properties, key=lambda name: properties[name]["position"])
+
+    whole, train = shown(schema["properties"]), shown(schema["$defs"]["TrainConfig"]["properties"])
+    assert whole[:4] == ["name", "seed", "train", "model"] and set(whole) == set(Config.model_fields)
+    assert train[:5] == ["steps", "epochs", "batch_size", "learning_rate", "optimizer"]
+    assert set(train) == set(TrainConfig.model_fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,11 @@ NO_SIDECAR = {
 
 class TrainConfig(Section):
     """How a model is fitted."""
+
+    form_first: ClassVar[tuple[str, ...]] = (
+        *("steps", "epochs", "batch_size", "learning_rate", "optimizer", "schedule", "clip_norm", "augment"),
+        *("early_stopping", "select", "evaluate_every", "seeds"),
+    )
 
     steps: Steps | None = None
     """Global steps to take; either this or `epochs`."""
