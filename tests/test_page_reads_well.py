@@ -52,7 +52,7 @@ ROW = {
 
 def shown(monkeypatch: pytest.MonkeyPatch, test: dict[str, Any], features: dict[str, Feature] = FEATURES) -> Any:
     """The worst examples of a report whose records have this row alone."""
-    reader = SimpleNamespace(features=features, example=lambda split, record: ROW)
+    reader = SimpleNamespace(features=features, example=lambda *place: {("test", 5): ROW}[place])
     monkeypatch.setattr(worst, "RecordsReader", lambda path: reader)
     snapshot = SimpleNamespace(pieces=lambda *_: np.array([[5, 0, 1, 0]]))
     monkeypatch.setattr(worst, "open_snapshot", lambda path: snapshot)
@@ -141,7 +141,7 @@ def test_a_time_is_written_as_people_write_it(text: str, said: str) -> None:
 def test_a_column_of_times_is_described_by_dates_or_by_its_range() -> None:
     ends = [microseconds(f"{year}-03-01 12:00:00") for year in range(2020, 2027)]
     assert columns.middle({"quantiles": {"train": ends}}, "time") == "2023-03-01 (2022-03-01 to 2024-03-01)"
-    rough = [float(f"{microseconds('1900-01-01 00:34:09'):.6g}")] * 7  # as the profile has it: to six digits
+    rough = [-2.20899e15] * 3 + [-2.20898e15] * 4  # as the profile has them: to six digits
     statistics = {"min": "1900-01-01T00:00:35+00:00", "max": "1900-01-01T01:59:48+00:00"}
     assert columns.middle({"quantiles": {"train": rough}}, "time", statistics) == "00:00:35 to 01:59:48"
     assert columns.middle({"quantiles": {"train": [1, 2, 26, 37, 1048, 5, 9]}}, "text") == "37 characters (26 to 1,048)"

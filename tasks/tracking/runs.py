@@ -132,7 +132,7 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
         tags = {**EXPERIMENT, NOTE: f"{ABOUT} {name}."}
         experiment_id = client.create_experiment(name, artifact_location=location, tags=tags)
         known: dict[str, str] = {}
-        note = f"{tags[NOTE]} [Score and outcome of each]({list_of(experiment_id)})"
+        note = f"[Score and outcome of each run]({list_of(experiment_id)}). {tags[NOTE]}"
         client.set_experiment_tag(experiment_id, NOTE, note)
     else:
         check_artifact_location(name, experiment.artifact_location)

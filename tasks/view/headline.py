@@ -19,8 +19,8 @@ NAMED, CHARACTERS = 2, 24
 
 FIRST, AGAIN = "first run", "again"
 
-ASIDE = ("resources", "notify", "name")
-"""Sections that people do not compare runs by."""
+ASIDE = ("resources.", "notify.", "name", "train.tensorboard")
+"""Beginnings of the keys that people do not compare runs by."""
 
 OUTCOMES = ("failed", "stopped", "rejected", "awaiting_approval")
 """Statuses that are the outcome; that of a completed run is the alias of its version."""
@@ -57,7 +57,7 @@ def differing(home: Home, record: Mapping[str, Any], before: str | None = None) 
     earlier = _earlier(home, str(record["flow"]), str(record["name"]), before)
     if earlier is None:
         return FIRST
-    found = [each for each in between(earlier["config"], record["config"]) if each.where.split(".")[0] not in ASIDE]
+    found = [each for each in between(earlier["config"], record["config"]) if not each.where.startswith(ASIDE)]
     if not found:
         commits = [each["attempts"][-1].get("git_commit") for each in (earlier, record) if each.get("attempts")]
         return f"code {commits[1][:7]}" if len(commits) == 2 and commits[1] and commits[0] != commits[1] else AGAIN
