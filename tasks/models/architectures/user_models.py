@@ -36,6 +36,15 @@ NAMES = "object_name_uids"
 """Keras' counters of names, which number unnamed layers by process."""
 RULE = "is called with model.arguments, and returns a Keras model"
 
+NOT_CALLED = {
+    "train_step": "set train.loss or train.losses, or let a layer call add_loss",
+    "compute_loss": "set train.loss or train.losses, or let a layer call add_loss",
+    "test_step": "set evaluate.own_metrics",
+    "compute_metrics": "set evaluate.own_metrics",
+    "predict_step": "put what it computes into call",
+}
+"""Methods by which `model.fit` and its siblings compute, which are not called here, and what does their work."""
+
 FILES = r"\.(keras|json)$"
 PATTERNS[FILES] = "must end in .keras"
 
@@ -212,6 +221,7 @@ class ImportedModel(UserModel):
             model = self.attempt(make, features)
             if not isinstance(model, keras.Model):
                 raise self.failed(f"returned a {type(model).__name__}", features)
+            refuse_own_fit(model, self.setting)
             return self.finished(model, features, outputs)
 
     def failed(self, saw: str, features: dict[str, Any]) -> Failed:
@@ -293,6 +303,21 @@ class KerasFileModel(UserModel):
             model = described(path, FIELD)
             load_weights(model, path, FIELD, size)
             return self.finished(model, features, outputs)
+
+
+def refuse_own_fit(model: keras.Model, setting: str) -> None:
+    """Raise `Failed` where a model says how `model.fit` trains it, which would be ignored: its class has a step or a
+    loss of its own, or it is compiled."""
+    import keras
+
+    for name, remedy in NOT_CALLED.items():
+        if getattr(type(model), name) is not getattr(keras.Model, name):
+            saw = f"a model whose class {type(model).__name__} has a {name} of its own"
+            rule = "Millrace has a training loop of its own, and calls the layers of a model alone"
+            raise Failed(setting, saw, rule, f"leave {name} out; {remedy}")
+    if model.compiled:
+        rule = "train.optimizer, train.loss and evaluate say what compile says, and it would be ignored"
+        raise Failed(setting, "a model that is compiled", rule, "leave compile out")
 
 
 def in_order(value: Any) -> Any:
