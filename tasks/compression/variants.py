@@ -32,7 +32,7 @@ from tasks.exporting import EVIDENCE, FORMATS, open_variant
 from tasks.exporting.preprocess import in_graph
 from tasks.models.features import TOKENS, Arrays, Input, model_inputs
 from tasks.models.forward import Call, Examples, inference_function
-from tasks.models.keras_file import architecture, functions_of, load
+from tasks.models.keras_file import architecture, functions_of, load_main
 from tasks.store.files import pretty, write_arrays
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class FloatForms:
     @cached_property
     def network(self) -> Any:
         """The Keras model."""
-        return load(self._model.path)
+        return load_main(self._model.path)
 
     def path(self, name: str) -> Path:
         """Return the file or folder of the model in a format."""

@@ -31,7 +31,7 @@ from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_out
 from tasks.feed import open_snapshot
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
-from tasks.models.keras_file import architecture, load, weights_sha256
+from tasks.models.keras_file import architecture, load_main, weights_sha256
 from tasks.models.usage import Usage
 from tasks.store.files import pretty, write_arrays
 from tasks.store.staging import Staging
@@ -105,10 +105,10 @@ def build(
             bench.staging.put(f"transform/{TASK}", pretty(task))
         if report is not None:
             bench.staging.put(f"transform/{DECISION}", (report.path / decisions.FILE).read_bytes())
-        network = load(model.path)
+        network = load_main(model.path)
         outputs = golden_outputs(network, inputs, "", task["task"])
         for name, other in changed.items():
-            outputs |= golden_outputs(load(other.path), inputs, f"/{name}", task["task"])
+            outputs |= golden_outputs(load_main(other.path), inputs, f"/{name}", task["task"])
         with bench.staging.piece(GOLDEN) as piece:
             write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), **outputs})
         found = {name: verify_variant() for name, verify_variant in verify_variants.items()}

@@ -25,6 +25,7 @@ from tasks.errors import Failed
 from tasks.models.architecture import CODE, Architecture
 from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.models.keras_archive import CONFIG, FIELD, architecture_of, bytes_of, described, load_weights
+from tasks.models.outputs import by_column, together
 
 if TYPE_CHECKING:
     import keras
@@ -91,6 +92,7 @@ class UserModel(Architecture, place=90):
             given, result = model.input, model.output
         else:
             result = self.attempt(lambda: model(given), features)
+        result, further = by_column(result, features, self.task, self.setting)
         result = self._joined(result, features)
         expected = (None, None, outputs) if TASKS[self.task].of_tokens else (None, outputs)
         if len(result.shape) != len(expected) or result.shape[-1] != outputs:
@@ -99,7 +101,10 @@ class UserModel(Architecture, place=90):
             raise Failed(self.setting, saw, rule, "give its last layer so many units")
         self._refuse_probabilities(model)
         result = keras.layers.Activation("linear", dtype="float32", name="outputs")(result)
-        return keras.Model(given, result, name="brought")
+        others = [
+            keras.layers.Activation("linear", dtype="float32", name=output.array)(tensor) for output, tensor in further
+        ]
+        return keras.Model(given, together(result, others), name="brought")
 
     def _joined(self, result: Any, features: dict[str, Any]) -> keras.KerasTensor:
         """Return a single output: the only one, or those of several targets side by side."""
