@@ -132,7 +132,8 @@ def test_further_columns_are_answers_with_their_types_and_no_inputs(records: Rec
 
 def test_a_missing_answer_is_a_bad_example_counted_and_named(records: Records, folder: Path, bench: Workbench) -> None:
     assert (records.manifest["counts"]["read"], records.manifest["counts"]["quarantined"]) == (64, 2)
-    assert [reason for _, reason, _ in records.manifest["statistics"]["quarantined"]] == ["sold: missing", "rooms: missing"]
+    reasons = [reason for _, reason, _ in records.manifest["statistics"]["quarantined"]]
+    assert reasons == ["sold: missing", "rooms: missing"]
     with pytest.raises(Failed, match=r"records.bad_budget: 2 bad: .*houses.csv.*missing"):
         conversion.build(bench, source_of(folder), RecordsConfig())
 
