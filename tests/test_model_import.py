@@ -138,6 +138,10 @@ def turned(outputs):
 def stepping(outputs, method):
     return type("Stepping", (Net,), {method: lambda self, *arguments, **named: {}})(6, outputs)
 
+def mixed(outputs):
+    keras.config.set_dtype_policy("mixed_float16")
+    return subclassed(outputs)
+
 def compiled(outputs):
     model = subclassed(outputs)
     model.compile("sgd", "mse")
@@ -325,6 +329,7 @@ def test_what_cannot_be_trained_exactly_is_one_clear_error(
         ("stepping", {"method": "train_step"}, "has a train_step of its own; .*; leave train_step out; .*losses"),
         ("stepping", {"method": "compute_loss"}, "has a compute_loss of its own; .* add_loss"),
         ("stepping", {"method": "compute_metrics"}, "has a compute_metrics of its own; .* set evaluate.own_metrics"),
+        ("mixed", {}, "policy was set to mixed_float16; .*; leave it out, and set train.precision"),
         ("compiled", {}, "a model that is compiled; train.optimizer, .* would be ignored; leave compile out"),
     ],
 )
@@ -333,6 +338,7 @@ def test_what_model_fit_alone_would_use_is_refused(
 ) -> None:
     with pytest.raises(Failed, match=f"model.target: .*{says}"):
         net(function, **given).build(tiny.manifest["features"], 1)
+    assert keras.config.dtype_policy().name == "float32"
 
 
 def test_a_layer_that_crops_in_training_alone_is_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,26 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from flows.commands.predict import formatted
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.base import identity
 from tasks.config.compose import load, validate
 from tasks.errors import Failed, Refused, Stopped
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.report import build as evaluate
+from tasks.exporting import further
+from tasks.exporting.export import further_outputs_of, golden_inputs, task_of
+from tasks.exporting.formats.saved_model import SavedModel, functions_in
+from tasks.exporting.predict import columns_of
+from tasks.exporting.prediction import predictions
+from tasks.exporting.verify import compared
 from tasks.feed import open_snapshot
 from tasks.models import keras_file
 from tasks.models.architectures.mlp import MlpModel
 from tasks.models.architectures.user_models import ImportedModel
 from tasks.models.features import model_inputs
+from tasks.models.forward import predict
+from tasks.models.outputs import FURTHER, further_function, with_main_output
 from tasks.processes.workbench import Workbench
 from tasks.records import conversion
 from tasks.records.config import RecordsConfig
@@ -36,6 +46,7 @@ from tasks.training.config import TrainConfig
 from tasks.training.engines.tensorflow.engine import make_objective
 from tasks.training.engines.tensorflow.objectives import weighted_sum
 from tasks.training.fit import fit
+from tasks.training.meter import Meter
 from tasks.training.sections import CheckpointConfig
 from tests.support.tiny import FILES, stopping_after
 
@@ -186,6 +197,11 @@ def test_what_is_minimised_is_the_weighted_sum_with_one_weight_for_an_example(cl
     np.testing.assert_array_equal(objective.main(outputs), outputs[:, :2])
 
 
+def test_losses_are_means_by_weight_and_metrics_by_number() -> None:
+    sums = {"loss": 4.0, "weight": 2.0, "seen": 4.0, "total_loss": 10.0, "sold/loss": 6.0, "sold/accuracy": 2.0}
+    assert Meter(sums=sums).means() == {"loss": 2.0, "total_loss": 5.0, "sold/loss": 3.0, "sold/accuracy": 0.5}
+
+
 def test_several_targets_of_the_main_output_weigh_no_more_than_one() -> None:
     """Where the main output has two numbers, its weights count both; a further loss is then counted for both too."""
     loss, weights = tf.constant([[4.0], [1.0]]), tf.constant([[1.0, 1.0], [0.5, 0.5]])
@@ -258,9 +274,46 @@ def test_the_report_has_the_metrics_of_each_and_decides_by_the_main_one(
         )
     assert "test/rmse" in report.metrics and "test/accuracy" not in report.metrics
     assert test["outputs"]["sold"]["baselines"]["majority_accuracy"] >= 0.5
-    main = keras_file.load_main(model.path)
+    main = with_main_output(keras_file.load(model.path))
     assert main.output_shape == (None, 1)
     np.testing.assert_array_equal(np.load(report.path / "predictions/test.npy"), main.predict(inputs, verbose=0))
+
+
+def test_an_export_answers_for_each_output_by_name(
+    snapshot: Snapshot, run: tuple[Workbench, Model], tmp_path: Path
+) -> None:
+    """Its SavedModel does; a fresh process compares them with Keras', each by the share of its own size."""
+    model, features = run[1], snapshot.manifest["features"]
+    whole, inputs = keras_file.load(model.path), golden_inputs(snapshot, 5)
+    main, [function] = with_main_output(whole), further_function(whole, features)
+    SavedModel.write(main, None, None, tmp_path / "saved_model", [function])
+    assert functions_in(tmp_path / "saved_model") == [], "other formats have the main output alone"
+    loaded = SavedModel(tmp_path / "saved_model", 1)
+    assert FURTHER in loaded.interface["signatures"]
+    arrays, outputs = inputs[:], predict(main, inputs)
+    golden = {name.partition("/")[2]: each for name, each in further_outputs_of(whole, inputs, features).items()}
+    assert {name: each.shape for name, each in golden.items()} == {"rooms": (5, 1), "sold": (5, 2)}
+    np.testing.assert_allclose(loaded.run(FURTHER, arrays)["sold"], golden["sold"], rtol=1e-5)
+
+    def difference(further: dict[str, np.ndarray]) -> float:
+        found: float = compared(loaded, loaded.interface, arrays, {}, outputs, None, further)["max_abs_difference"]
+        return found
+
+    assert difference(golden) <= 1e-5 * np.abs(outputs).max()
+    wrong = np.abs(outputs).max() * 0.5 / max(1.0, np.abs(golden["rooms"] + 0.5).max())
+    assert difference(golden | {"rooms": golden["rooms"] + 0.5}) == pytest.approx(wrong, rel=1e-3)
+
+    about = task_of(model, snapshot)
+    [answer, *_] = predictions(outputs, about, arrays, loaded.run(FURTHER, arrays))
+    top = int(golden["sold"][0].argmax())
+    assert answer["values"] == {"price": pytest.approx(float(outputs[0, 0]))}
+    assert answer["further"]["rooms"] == {"values": {"rooms": pytest.approx(float(golden["rooms"][0, 0]), rel=1e-5)}}
+    assert answer["further"]["sold"]["class"] == ["no", "yes"][top]
+    assert re.fullmatch(r"x: price \S+; rooms \S+; sold (yes|no) \(0\.\d{3}\)", formatted({"input": "x", **answer}))
+    row = columns_of({"input": "x", **answer}, about)
+    assert list(row)[:5] == ["input", "predicted price", "predicted rooms", "class of sold", "confidence of sold"]
+    said = further.section(about["further"], "numpy", "", 0.1)
+    assert "| sold | `sold` | float32 [batch, 2], the logit of each class: no, yes |" in said
 
 
 def test_a_model_of_the_users_returns_a_dict_by_column(folder: Path, snapshot: Snapshot) -> None:
@@ -359,6 +412,14 @@ def test_what_would_be_ignored_is_refused(section: str, change: dict[str, Any], 
     validate(WHOLE)
     with pytest.raises(Refused, match=says):
         validate({**WHOLE, section: {**WHOLE.get(section, {}), **change}})
+
+
+def test_a_further_output_is_not_called_as_other_metrics_begin() -> None:
+    source = {**WHOLE["source"], "columns": {**COLUMNS, "update_ratio": "number"}, "outputs": ["update_ratio"]}
+    with pytest.raises(
+        Refused, match=r"train.losses: update_ratio; begins the names of other metrics, .*; rename the col"
+    ):
+        validate({**WHOLE, "source": source, "train": {"steps": 3, "losses": {"update_ratio": LOSSES["rooms"]}}})
 
 
 def test_a_source_without_columns_and_a_task_of_tokens_have_no_further_outputs() -> None:

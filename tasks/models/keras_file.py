@@ -21,7 +21,6 @@ import numpy as np
 
 from tasks.config.task import TASKS
 from tasks.models.architecture import CODE, Architecture, stored_model
-from tasks.models.outputs import with_main_output
 from tasks.store.files import ZIP_DATE, canonical, pretty
 
 if TYPE_CHECKING:
@@ -101,11 +100,6 @@ def load(path: Path) -> keras.Model:
     model = config.build(architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
-
-
-def load_main(path: Path) -> keras.Model:
-    """Load the model of an artifact folder with its main output alone: what is compressed, exported and promoted."""
-    return with_main_output(load(path))
 
 
 def functions_of(path: Path, model: keras.Model) -> list[Function]:

@@ -18,6 +18,10 @@ from tasks.models.features import classes, targets
 if TYPE_CHECKING:
     import keras
 
+    from tasks.models.decoding import Function
+
+FURTHER = "further"
+"""The signature of an export that answers for them."""
 TOGETHER = "all_outputs"
 """Name of the layer that puts the outputs side by side."""
 
@@ -53,6 +57,11 @@ class FurtherOutput:
     def size(self) -> int:
         """How many numbers the output has for an example."""
         return len(classes(self.alone)) if self.target == LABEL else len(targets(self.alone))
+
+    @property
+    def meaning(self) -> dict[str, list[str]]:
+        """The names of what its numbers stand for, as an export's `transform` has those of the main output."""
+        return {"classes": classes(self.alone)} if self.target == LABEL else {"targets": targets(self.alone)}
 
     @property
     def alone(self) -> dict[str, Any]:
@@ -116,5 +125,32 @@ def with_main_output(model: keras.Model) -> keras.Model:
     """Return the part of a model that makes its main output; its layers are shared."""
     import keras
 
+    parts = parts_of(model)
+    return keras.Model(model.input, parts[0], name=model.name) if parts else model
+
+
+def parts_of(model: keras.Model) -> list[keras.KerasTensor]:
+    """Return the outputs of a model that has several, the main one first; nothing where it has one."""
     joined = next((layer for layer in model.layers if layer.name == TOGETHER), None)
-    return model if joined is None else keras.Model(model.input, joined.input[0], name=model.name)
+    return [] if joined is None else list(joined.input)
+
+
+def further_function(model: keras.Model, features: dict[str, Any]) -> list[Function]:
+    """Return the function that answers for the further outputs of a model, each by its name, float32 [batch, size];
+    nothing where it has none."""
+    import keras
+
+    from tasks.models.decoding import Function
+    from tasks.models.forward import arguments
+
+    names = [output.name for output in further_outputs(features)]
+    if not names:
+        return []
+    graph = keras.Model(model.input, parts_of(model)[1:], name=FURTHER)
+    known = {id(weight) for weight in with_main_output(model).weights}
+
+    def call(tensors: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(zip(names, graph(arguments(graph, tensors), training=False), strict=True))
+
+    own = [weight for weight in graph.weights if id(weight) not in known]
+    return [Function(FURTHER, model.inputs, call, graph, names, own)]

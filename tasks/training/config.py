@@ -42,6 +42,10 @@ NO_SIDECAR = {
 """Settings with which `train.evaluate: sidecar` is refused, each with the reason."""
 
 
+TAKEN = frozenset({"gradient_norm", "update_ratio", "learned_baseline"})
+"""What stands in names of metrics where the name of a further output stands in those of its own."""
+
+
 class TrainConfig(Section):
     """How a model is fitted."""
 
@@ -362,6 +366,9 @@ class TrainConfig(Section):
             if column not in outputs:
                 rule = "is no further output of the source, but an input or what else its role is"
                 raise Conflict(field, column, rule, f"add {column} to source.outputs")
+            if column in TAKEN:
+                rule = f"begins the names of other metrics, as do {', '.join(sorted(TAKEN - {column}))}"
+                raise Conflict(field, column, rule, "rename the column")
             output.fit(f"losses.{column}", columns[column])
         if without := [column for column in outputs if column not in self.losses]:
             rule = f"is a further output, and has no loss: train.losses has {', '.join(self.losses) or 'none'}"

@@ -152,7 +152,7 @@ def choose(
     scores = {}
     for number, (name, model) in enumerate(zip(names, trained, strict=True)):
         bench.progress(number, len(trained), "models")
-        scores[name] = scored(keras_file.load_main(model.path), judges, metric, evaluate)
+        scores[name] = scored(with_main_output(keras_file.load(model.path)), judges, metric, evaluate)
     average = mean_of(trained) if config.select == AVERAGE else None
     if average is not None:
         scores[AVERAGE] = scored(with_main_output(average), judges, metric, evaluate)

@@ -213,7 +213,7 @@ class ImportedModel(UserModel):
 
         from tasks.reader.function import imported
 
-        outputs = output_count(self.task, features)
+        outputs, policy = output_count(self.task, features), keras.config.dtype_policy()
         function = self.attempt(lambda: imported(self.target, self.code_folder), features)
 
         def make() -> keras.Model:
@@ -226,7 +226,7 @@ class ImportedModel(UserModel):
             model = self.attempt(make, features)
             if not isinstance(model, keras.Model):
                 raise self.failed(f"returned a {type(model).__name__}", features)
-            refuse_own_fit(model, self.setting)
+            refuse_own_fit(model, policy, self.setting)
             return self.finished(model, features, outputs)
 
     def failed(self, saw: str, features: dict[str, Any]) -> Failed:
@@ -310,9 +310,9 @@ class KerasFileModel(UserModel):
             return self.finished(model, features, outputs)
 
 
-def refuse_own_fit(model: keras.Model, setting: str) -> None:
+def refuse_own_fit(model: keras.Model, policy: keras.DTypePolicy, setting: str) -> None:
     """Raise `Failed` where a model says how `model.fit` trains it, which would be ignored: its class has a step or a
-    loss of its own, or it is compiled."""
+    loss of its own, or it is compiled; or where Keras' dtype policy is no longer the one before it was made."""
     import keras
 
     for name, remedy in NOT_CALLED.items():
@@ -323,6 +323,12 @@ def refuse_own_fit(model: keras.Model, setting: str) -> None:
     if model.compiled:
         rule = "train.optimizer, train.loss and evaluate say what compile says, and it would be ignored"
         raise Failed(setting, "a model that is compiled", rule, "leave compile out")
+    if (now := keras.config.dtype_policy()) != policy:
+        keras.config.set_dtype_policy(policy)
+        rule = "train.precision is the type that a training computes in, and what is made of it computes in float32"
+        raise Failed(
+            setting, f"Keras' dtype policy was set to {now.name}", rule, "leave it out, and set train.precision"
+        )
 
 
 def in_order(value: Any) -> Any:
