@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder
 # NAME, COMMAND: run it, and say what it took.
 timed = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code
 
-.PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean
+.PHONY: demo test test-slow check lint types contracts lock wheel docs setup horovod clean distclean
 
 demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
@@ -52,10 +52,23 @@ $(HOROVOD_READY): $(addprefix infra/horovod/,build.sh requirements.txt tensorflo
 	flock $(VENV)/.horovod.lock sh -ec '[ -e $@ ] && [ -z "$$(find $^ -newer $@)" ] && exit; \
 		rm -f $(VENV)/.ready-horovod-*; infra/horovod/build.sh $(VENV); touch $@'
 
-# Hashes, no hosts. Needs the package registry; commit the result.
+# Hashes, no hosts. Needs the package registry; commit the result. The second file has the same versions for pip, which
+# takes no project beside hashes; it is in the wheel as well.
 lock: setup
 	$(BIN)/uv pip compile pyproject.toml --all-extras --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock
+	sed -n 's/^\([a-z0-9][^ ]*==[^\]*[^ \]\) *\\$$/\1/p' requirements.lock > infra/constraints.txt
 
+# For users without this repository: the wheel, and beside it the versions that it was tested with.
+wheel: setup
+	rm -rf dist
+	$(BIN)/python -m hatchling build --target wheel --directory dist
+	cp infra/constraints.txt dist/
+
+# What `make setup` makes again. Runs, models and history in .millrace stay.
 clean:
-	rm -rf $(VENV) .millrace
+	rm -rf $(VENV)
+
+distclean: clean
+	@if [ -e .millrace ]; then printf 'Delete .millrace, with all runs, artifacts and released models? [y/N] '; \
+		read answer; [ "$$answer" = y ] && rm -rf .millrace; fi

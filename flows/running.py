@@ -19,11 +19,11 @@ from pydantic import BeforeValidator
 from flows.asking import decisions_on, state_name, suspend
 from flows.references import pinned
 from flows.session import has_form
-from tasks.config.compose import Config
+from tasks.config.compose import Config, in_folder
 from tasks.errors import Failed, Stopped
 from tasks.runner.attempt import RunRequest as RunRequest
 from tasks.runner.attempt import attempt_run
-from tasks.runs.home import find_home
+from tasks.runs.home import find_home, find_project
 from tasks.runs.runs import find_runs
 from tasks.tracking import notifications, prefect_page
 from tasks.view.summary import in_a_line
@@ -47,9 +47,11 @@ def as_run(body: Callable[[Config], Made]) -> Callable[[Config], Made]:
 
     @functools.wraps(body)
     def attempt(config: Config) -> Any:
-        config = pinned(body.__name__, find_home(), config)
         request = run_request.get(RunRequest())
         deployed = _is_deployed()
+        if deployed:
+            config = in_folder(config, find_project())
+        config = pinned(body.__name__, find_home(), config)
         if deployed:
             request.decision_on = decisions_on(str(runtime.flow_run.id))
         try:

@@ -1,7 +1,8 @@
-"""The deployments of prefect.yaml: whether Prefect has them already, and which of their schedules are on.
+"""The deployments of prefect.yaml and of the home's schedules: whether Prefect has them already, and what is on.
 
 `prefect deploy --all` takes 20 seconds. After it, `prefect/deployed.json` in the home stores a hash of what the
-deployments were made from, and what Prefect's server then had. Both must be the same for it to be left out.
+deployments of each file were made from, and what Prefect's server then had. Both must be the same for it to be left
+out.
 
 Nothing of Millrace's turns a schedule on or off. Prefect forgets what was switched on its pages whenever a deployment
 is installed again. So what somebody has switched since the last installation is switched again after the next one,
@@ -21,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from infra.schedules import SCHEDULES, TAG, deployment_files, schedules
 from infra.services import Layout, ask, write_json
 
 DEPLOYED = "prefect/deployed.json"
@@ -35,23 +37,27 @@ CHANGING = ("updated", "last_polled", "status", "active_slots", "denied_slots", 
 """What a server changes in a deployment by itself, and what somebody switches on its pages."""
 
 
-def is_deployed(layout: Layout, commit: str | None) -> bool:
-    """Return whether the server has what `prefect deploy --all` would give it."""
-    stored = layout.home / DEPLOYED
+def stale(layout: Layout, commit: str | None) -> list[Path]:
+    """Return the files of deployments of which the server has not what `prefect deploy --all` would give it."""
+    stored, files = layout.home / DEPLOYED, deployment_files(layout)
     if not stored.exists():
-        return False
-    sources = sources_sha256(layout, commit)
-    return sources is not None and json.loads(stored.read_bytes()) == [sources, served_sha256(layout)]
+        return files
+    deployed, served = json.loads(stored.read_bytes())
+    if served != served_sha256(layout):
+        return files
+    sources = {file: sources_sha256(layout, file, commit) for file in files}
+    return [file for file, sha256 in sources.items() if sha256 is None or deployed.get(str(file)) != sha256]
 
 
 def store(layout: Layout, commit: str | None) -> None:
     """Store what was deployed just now."""
-    write_json(layout.home / DEPLOYED, [sources_sha256(layout, commit), served_sha256(layout)])
+    sources = {str(file): sources_sha256(layout, file, commit) for file in deployment_files(layout)}
+    write_json(layout.home / DEPLOYED, [sources, served_sha256(layout)])
 
 
-def sources_sha256(layout: Layout, commit: str | None) -> str | None:
-    """Return the hash of prefect.yaml, its presets and `CODE`; None if it has a build step of the user's."""
-    written = (layout.project / "prefect.yaml").read_bytes()
+def sources_sha256(layout: Layout, file: Path, commit: str | None) -> str | None:
+    """Return the hash of a file of deployments, its presets and `CODE`; None if it has a build step of the user's."""
+    written = file.read_bytes()
     presets = []
     for step in build_steps(yaml.safe_load(written)):
         if READ_PRESET not in step:
@@ -90,26 +96,30 @@ def lasting(value: Any) -> Any:
     return [lasting(each) for each in value] if isinstance(value, list) else value
 
 
-SWITCHED = "prefect/schedules.json"
-"""In the home: what was on when it was installed, as prefect.yaml says; while it is being installed, also before."""
+SWITCHED = "prefect/switched.json"
+"""In the home, by file: what was on when it was installed, as the file says; while it is being installed, also before.
+"""
 
 
-def keeping(layout: Layout, install: Callable[[], None]) -> None:
-    """Install deployments; what somebody has switched stays as it is, also where the last call was killed."""
+def keeping(layout: Layout, file: Path, install: Callable[[], None]) -> None:
+    """Install the deployments of a file; what somebody has switched stays as it is, also where the last call was
+    killed."""
     path = layout.home / SWITCHED
-    record = json.loads(path.read_bytes()) if path.exists() else {"installed": {}}
-    before = record.get("before") or {name: is_on for name, is_on, _ in switches(layout)}
-    write_json(path, {**record, "before": before})
+    records = json.loads(path.read_bytes()) if path.exists() else {}
+    record = records.get(file.name, {"installed": {}})
+    before = record.get("before") or {name: is_on for name, is_on, _ in switches(layout, file)}
+    write_json(path, {**records, file.name: {**record, "before": before}})
     install()
-    written = switches(layout)
+    written = switches(layout, file)
     for name, is_on, switch in written:
         if before.get(name, is_on) != is_on == record["installed"].get(name, is_on):
             switch(not is_on)
-    write_json(path, {"installed": {name: is_on for name, is_on, _ in written}})
+    write_json(path, {**records, file.name: {"installed": {name: is_on for name, is_on, _ in written}}})
 
 
-def switches(layout: Layout) -> list[tuple[str, bool, Callable[[bool], Any]]]:
-    """Return each deployment, and each of its schedules, by name: whether it is on, and what turns it on or off."""
+def switches(layout: Layout, file: Path) -> list[tuple[str, bool, Callable[[bool], Any]]]:
+    """Return each deployment of a file, and each of its schedules, by name: whether it is on, and what turns it on or
+    off."""
 
     def of_deployment(path: str) -> Callable[[bool], Any]:
         return lambda on: ask(layout, "POST", f"{path}/{'resume' if on else 'pause'}_deployment", {})
@@ -119,6 +129,8 @@ def switches(layout: Layout) -> list[tuple[str, bool, Callable[[bool], Any]]]:
 
     found: list[tuple[str, bool, Callable[[bool], Any]]] = []
     for name, row in named(layout):
+        if (TAG in row["tags"]) != (file.name == SCHEDULES):
+            continue
         path = f"/deployments/{row['id']}"
         found.append((name, not row["paused"], of_deployment(path)))
         for schedule in row["schedules"]:
@@ -133,6 +145,16 @@ def named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
     flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
     rows = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
     return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in rows]
+
+
+def delete_removed(layout: Layout) -> bool:
+    """Delete the deployments of schedules that are no longer in the home, with their planned runs; return whether
+    there was one."""
+    kept = {each.deployment for each in schedules(layout.home)}
+    removed = [row for name, row in named(layout) if TAG in row["tags"] and name not in kept]
+    for row in removed:
+        ask(layout, "DELETE", f"/deployments/{row['id']}")
+    return bool(removed)
 
 
 def text_of(schedule: dict[str, Any]) -> str:

@@ -9,12 +9,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from infra import automations
-from infra.deployments import is_deployed, keeping, named, store, text_of
+from infra.deployments import delete_removed, keeping, named, stale, store, text_of
 from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
@@ -31,9 +32,12 @@ PATIENCE = 60.0
 def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> None:
     """Create or update the work pool, the deployments, whose version is the commit, and the automations."""
     ensure_pool(layout)
-    if not is_deployed(layout, commit):
-        say("deploying prefect.yaml")
-        keeping(layout, lambda: deploy(layout))
+    files = stale(layout, commit)
+    deleted = delete_removed(layout)
+    for file in files:
+        say(f"deploying {file.name}")
+        keeping(layout, file, partial(deploy, layout, file))
+    if files or deleted:
         store(layout, commit)
     automations.install(layout)
 
@@ -53,10 +57,10 @@ def ensure_pool(layout: Layout) -> None:
         ask(layout, "PATCH", f"/work_pools/{POOL}", wanted)  # it exists: of an earlier `up`, or created by the worker
 
 
-def deploy(layout: Layout) -> None:
-    """Run `prefect deploy --all`."""
+def deploy(layout: Layout, file: Path) -> None:
+    """Run `prefect deploy --all` for a file of deployments."""
     done = subprocess.run(
-        [*FLOWS_FIRST, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        [*FLOWS_FIRST, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)],
         cwd=layout.project,
         env=surroundings(client_environment(layout)),
         stdin=subprocess.DEVNULL,
@@ -67,7 +71,7 @@ def deploy(layout: Layout) -> None:
     if done.returncode:
         lines = [line.strip(" │") for line in (done.stderr + done.stdout).splitlines() if line.strip(" │╭╮╰╯─")]
         rule, remedy = "Prefect must accept every deployment", "run prefect deploy --all for details"
-        raise Failed("prefect.yaml", lines[-1] if lines else "prefect deploy failed", rule, remedy)
+        raise Failed(file.name, lines[-1] if lines else "prefect deploy failed", rule, remedy)
 
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
@@ -166,12 +170,12 @@ def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
         for run in page:
             names.append(f"{run['name']} of {run['end_time'][:10]}")
             if not dry_run:
-                _delete_run(layout, run["id"])
+                delete_run(layout, run["id"])
         if len(page) < 200:
             return names
 
 
-def _delete_run(layout: Layout, flow_run: str) -> None:
+def delete_run(layout: Layout, flow_run: str) -> None:
     """Delete a flow run after its artifacts, which Prefect would keep."""
     query = {"artifacts": {"flow_run_id": {"any_": [flow_run]}}}
     while page := ask(layout, "POST", "/artifacts/filter", query):

@@ -30,7 +30,7 @@ from tasks.errors import Failed, Stopped
 from tasks.processes import fork_server
 from tasks.processes.child import Child
 from tasks.processes.messages import Channel
-from tasks.reader import function
+from tasks.reader import function, own_modules
 from tasks.runner import releasing, tuning
 from tasks.runner.attempt import current
 from tasks.runner.signals import Signals
@@ -599,10 +599,10 @@ def test_the_users_own_function_is_imported_and_called_by_one_thread_at_a_time(
     folder = tmp_path / "functions"
     folder.mkdir()
     (folder / "own_for_locks.py").write_text("def f(values):\n    return values\n")
-    imports = Turns(function.import_module)
-    monkeypatch.setattr(function, "import_module", imports)
-    monkeypatch.setattr(function, "LOADED", {})
-    at_once(*[lambda: function.imported("own_for_locks:f", folder)] * 3)
+    imports = Turns(own_modules.import_module)
+    monkeypatch.setattr(own_modules, "import_module", imports)
+    monkeypatch.setattr(own_modules, "LOADED", {})
+    at_once(*[lambda: own_modules.imported("own_for_locks:f", folder)] * 3)
     assert (imports.calls, imports.most) == (3, 1)
     monkeypatch.delitem(sys.modules, "own_for_locks")
 

@@ -37,6 +37,7 @@ from infra import automations, backup, databases, health, orchestration, prefect
 from infra import deployments as deployed
 from infra.access import Access, loopback, names_of
 from infra.prefect_service import Guard
+from infra.schedules import SCHEDULES, TAG, Schedule, write
 from infra.services import Answered, Layout, surroundings, variables_for_runs
 from infra.stack import Stack, Started, holder, port_in_use
 from tasks.config.base import Section, subclasses
@@ -312,23 +313,23 @@ def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatc
     preset.write_text("name: a")
     served: list[dict[str, Any]] = [{"name": "a", "updated": "1", "paused": False}]
     monkeypatch.setattr(deployed, "ask", lambda *words: served)
-    assert not deployed.is_deployed(layout, "c1")
+    assert deployed.stale(layout, "c1")
     deployed.store(layout, "c1")
     served[0]["updated"] = "2"
-    assert deployed.is_deployed(layout, "c1") and not deployed.is_deployed(layout, "c2")
+    assert not deployed.stale(layout, "c1") and deployed.stale(layout, "c2")
     served[0]["paused"] = True
-    assert deployed.is_deployed(layout, "c1"), "it is switched off, and stays so"
+    assert not deployed.stale(layout, "c1"), "it is switched off, and stays so"
     served[0]["description"] = "by hand"
-    assert not deployed.is_deployed(layout, "c1"), "somebody has changed it"
+    assert deployed.stale(layout, "c1"), "somebody has changed it"
     del served[0]["description"]
     preset.write_text("name: b")
-    assert not deployed.is_deployed(layout, "c1")
+    assert deployed.stale(layout, "c1")
     preset.write_text("name: a")
-    assert deployed.is_deployed(layout, "c1")
+    assert not deployed.stale(layout, "c1")
     written["deployments"][0]["build"] = [{"my.own.step": {}}]
     (layout.project / "prefect.yaml").write_text(json.dumps(written))
     deployed.store(layout, "c1")
-    assert not deployed.is_deployed(layout, "c1"), "a step of the user's may give anything"
+    assert deployed.stale(layout, "c1"), "a step of the user's may give anything"
 
 
 def test_a_changed_section_is_deployed_again_wherever_it_stands() -> None:
@@ -373,7 +374,7 @@ class Prefect:
             {"id": f"s{number}", "schedule": {"cron": cron}, "active": on}
             for number, (cron, on) in enumerate(zip(crons, states, strict=True))
         ]
-        self.rows = [{"id": "d", "flow_id": "f", "name": "digits", "paused": False, "schedules": kinds}]
+        self.rows = [{"id": "d", "flow_id": "f", "name": "digits", "paused": False, "schedules": kinds, "tags": []}]
 
     def ask(self, layout: Layout, method: str, path: str, body: Any = None) -> Any:
         [row] = self.rows or [{}]
@@ -401,13 +402,35 @@ def prefect(monkeypatch: pytest.MonkeyPatch) -> Prefect:
     return server
 
 
+def test_installing_one_file_leaves_and_deletes_nothing_of_the_other(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deployment of prefect.yaml that was switched on, and two schedules of the home, of which one was removed."""
+    of_file = {"id": "1", "flow_id": "f", "name": "digits", "paused": False, "schedules": [], "tags": ["digits"]}
+    of_home = {**of_file, "id": "2", "name": "a-scheduled", "paused": True, "tags": [TAG]}
+    left_over = {**of_home, "id": "3", "name": "b-scheduled"}
+    asked: list[tuple[str, str]] = []
+
+    def ask(layout: Layout, method: str, path: str, body: Any = None) -> Any:
+        asked.append((method, path))
+        return [{"id": "f", "name": "pipeline"}] if path == "/flows/filter" else [of_file, of_home, left_over]
+
+    monkeypatch.setattr(deployed, "ask", ask)
+    write(layout.home, [Schedule("pipeline", "a-scheduled", "/a.yaml", {}, "0 4 * * *", "UTC", "run")])
+    assert [name for name, *_ in deployed.switches(layout, Path("prefect.yaml"))] == ["pipeline/digits"]
+    of_schedules = ["pipeline/a-scheduled", "pipeline/b-scheduled"]
+    assert [name for name, *_ in deployed.switches(layout, Path(SCHEDULES))] == of_schedules
+    assert deployed.delete_removed(layout)
+    assert [path for method, path in asked if method == "DELETE"] == ["/deployments/3"]
+
+
 def test_what_was_switched_in_prefect_stays_when_deployments_are_installed_again(
     prefect: Prefect, layout: Layout
 ) -> None:
     """Unless prefect.yaml says something else by then."""
 
     def up(*states: bool, **options: Any) -> list[bool]:
-        deployed.keeping(layout, lambda: prefect.install(*states, **options))
+        deployed.keeping(layout, Path("prefect.yaml"), lambda: prefect.install(*states, **options))
         return prefect.states
 
     assert up(False) == [True, False] == up(False), "what nobody has turned on is off"
@@ -429,7 +452,7 @@ def test_what_was_switched_in_prefect_stays_when_deployments_are_installed_again
 
 
 def test_what_was_switched_stays_where_an_installation_breaks_off(prefect: Prefect, layout: Layout) -> None:
-    deployed.keeping(layout, lambda: prefect.install(False))
+    deployed.keeping(layout, Path("prefect.yaml"), lambda: prefect.install(False))
     prefect.rows[0]["schedules"][0]["active"] = True
 
     def killed() -> None:
@@ -437,9 +460,9 @@ def test_what_was_switched_stays_where_an_installation_breaks_off(prefect: Prefe
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        deployed.keeping(layout, killed)
+        deployed.keeping(layout, Path("prefect.yaml"), killed)
     assert prefect.states == [True, False]
-    deployed.keeping(layout, lambda: prefect.install(False))
+    deployed.keeping(layout, Path("prefect.yaml"), lambda: prefect.install(False))
     assert prefect.states == [True, True]
 
 

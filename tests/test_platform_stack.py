@@ -55,7 +55,7 @@ def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, runnin
     assert running["pids"].keys() == {"prefect", "mlflow", "worker"}
     assert {row["name"] for row in running["deployments"]} == ALL
     assert {row["name"] for row in running["deployments"] if row["off"]} == SCHEDULED, "nobody has turned one on"
-    assert all("Europe/Zurich" in row["off"] for row in running["deployments"] if row["off"])
+    assert all("Europe/Zurich" in row["off"] or "UTC" in row["off"] for row in running["deployments"] if row["off"])
     assert not any(row["next"] or row["schedule"] for row in running["deployments"])
     second = stack("up", "--json")
     assert second.json["pids"] == running["pids"] and second.stderr == ""
@@ -82,6 +82,39 @@ def test_a_deployment_that_was_changed_by_hand_is_deployed_again_and_a_schedule_
     assert answer.code == 0 and "deploying prefect.yaml" in answer.stderr and f"next     {ON}" in answer.stdout
     assert stack.ask("deployments/name/release/digits")["description"] == before["description"]
     assert "schedule off (30 5 * * * Europe/Zurich)" in stack("status").stdout
+
+
+def test_a_schedule_of_the_home_is_deployed_at_once_kept_by_up_and_removed(stack: Up, running: dict[str, Any]) -> None:
+    def planned() -> list[str]:
+        row = stack.ask(f"deployments/name/{name}")
+        query = {
+            "deployments": {"id": {"any_": [row["id"]]}},
+            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        }
+        return sorted({run["expected_start_time"][11:16] for run in stack.ask("flow_runs/filter", query)})
+
+    flags = ("--records.split_seed", "4", "--flow", "dataset", "--missed", "skip")
+    made = stack("schedule", DIGITS, *flags, "--cron", "15 4 * * *", "--json")
+    assert made.code == 0, made.stderr
+    assert "deploying schedules.yaml" in made.stderr and "prefect.yaml" not in made.stderr
+    name = made.json["name"]
+    deployed = stack.ask(f"deployments/name/{name}")
+    assert name == "dataset/digits-scheduled" and deployed["parameters"]["config"]["records"]["split_seed"] == 4
+    assert deployed["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+    assert wait(planned) == ["04:15"]
+    assert "deploying" not in stack("up").stderr
+    [row] = stack("list", "schedules", "--json").json["schedules"]
+    assert (row["name"], row["next"][11:16]) == (name, "04:15")
+    call(
+        "PATCH",
+        f"{running['prefect_url']}/api/deployments/{deployed['id']}/schedules/{deployed['schedules'][0]['id']}",
+        {"active": False},
+    )
+    again = stack("schedule", DIGITS, *flags, "--cron", "15 5 * * *")
+    assert "was 15 4 * * * UTC" in again.stdout and "next     not planned: it was switched off" in again.stdout
+    assert stack("schedule", name, "--remove").stdout == f"removed  {name} (15 5 * * * UTC)\n"
+    assert name not in {row["name"] for row in stack("status", "--json").json["deployments"]}
+    assert stack("list", "schedules", "--json").json["schedules"] == []
 
 
 def test_a_deployed_run_says_what_it_did_and_the_next_one_that_nothing_is_new(stack: Up, running) -> None:

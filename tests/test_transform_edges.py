@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.reader.function import imported
+from tasks.reader.own_modules import imported
 from tasks.snapshots.packing import best_fit
 from tasks.snapshots.transforms import graphs
 from tasks.snapshots.transforms.categories import Vocabulary, VocabularyFitter

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import backfill, decisions, doctor, drill, home, predict, run, runs, show, stack
+from flows.commands import (
+    backfill,
+    decisions,
+    doctor,
+    drill,
+    forget,
+    home,
+    new,
+    predict,
+    run,
+    runs,
+    schedule,
+    show,
+    stack,
+)
 from flows.commands import init as init_command
 from flows.launching import SETTINGS
 
@@ -46,9 +60,11 @@ app.command("worker", context_settings=SETTINGS)(run.worker)
 app.command("predict")(predict.predict)
 app.command("drill", context_settings=SETTINGS)(drill.drill)
 app.command("init")(init_command.init)
+app.command("new")(new.new)
 app.command("up")(stack.up)
 app.command("status")(stack.status)
 app.command("down")(stack.down)
+app.command("schedule", context_settings=SETTINGS)(schedule.schedule)
 app.command("backfill", context_settings=SETTINGS)(backfill.backfill)
 app.command("list")(runs.list_)
 app.command("show")(show.show)
@@ -60,6 +76,7 @@ app.command("approve")(decisions.approve)
 app.command("reject")(decisions.reject)
 app.command("rollback")(decisions.rollback)
 app.command("gc")(home.gc)
+app.command("forget")(forget.forget)
 app.command("backup")(home.backup)
 app.command("restore")(home.restore)
 app.command("doctor")(doctor.doctor)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,9 @@ from flows import preflight
 from flows.launching import flow_of, plan, read_flags
 from flows.references import pinned
 from flows.reply import AsJson, Reply, replying
+from infra import orchestration
+from infra.schedules import schedules
+from infra.stack import Stack
 from tasks.artifacts import KINDS
 from tasks.artifacts import STAGES as ALL
 from tasks.errors import Failed, Refused
@@ -31,11 +35,11 @@ Row = dict[str, Any]
 
 def list_(
     what: Annotated[
-        str | None, typer.Argument(help=f"runs, models (registered), or a kind: {', '.join(KINDS)}.")
+        str | None, typer.Argument(help=f"runs, models (registered), schedules, or a kind: {', '.join(KINDS)}.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, registered models, or the artifacts in the store, newest last."""
+    """List runs, registered models, schedules, or the artifacts in the store, newest last."""
     with replying("list", as_json) as reply:
         if what is not None and what not in (*LISTS, *KINDS):
             rule = f"it is one of {', '.join((*LISTS, *KINDS))}"
@@ -56,7 +60,8 @@ def list_(
 
 def nothing(home: Home, what: str | None) -> str:
     """Return the line for an empty list: which home, and of an empty one the first command."""
-    named = {None: "no artifact", "runs": "no run", "models": "no registered model"}.get(what, f"no {what}")
+    of_lists = {None: "artifact", "runs": "run", "models": "registered model", "schedules": "schedule"}
+    named = f"no {of_lists.get(what, what)}"
     used = any(home.runs.glob("*/run.json"))
     return f"{named} in {home.root}" + ("" if used else "; next: millrace run pipeline flows/presets/digits.yaml")
 
@@ -150,9 +155,27 @@ def model_line(row: Row) -> str:
     return f"{named:<16} {aliases:<10} {score}{approval}  export/{row['export'][:12]}  {row['run']}"
 
 
+def scheduled(home: Home) -> Iterator[Row]:
+    """Yield the schedules of the home, with the time of the next run where the servers know one."""
+    stack = Stack(home.root)
+    deployed: list[Row] = []
+    if stack.layout is not None and "prefect" in stack.living():
+        deployed = orchestration.deployments(stack.layout)
+    following = {row["name"]: row["next"] for row in deployed}
+    for each in schedules(home.root):
+        yield {**asdict(each), "name": each.deployment, "next": following.get(each.deployment)}
+
+
+def schedule_line(row: Row) -> str:
+    """Format a schedule."""
+    following = f"next {when(row['next'], row['timezone'])}" if row["next"] else "no run planned"
+    return f"{row['name']:<30} {row['cron']} {row['timezone']}  {following}  {row['preset']}"
+
+
 LISTS: dict[str, tuple[Callable[[Home], Iterator[Row]], Callable[[Row], str]]] = {
     "runs": (runs, run_line),
     "models": (models, model_line),
+    "schedules": (scheduled, schedule_line),
 }
 """The lists besides those of artifacts: rows, and the line of a row."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from tasks.compression.config import CompressConfig
 from tasks.config.base import NOT_IDENTITY, Conflict, IsPath, Name, Section, identity
 from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
-from tasks.config.paths import add_folders, change_searched, has_own_code, make_absolute
+from tasks.config.paths import add_folders, change_paths, change_searched, has_own_code, located, relative
 from tasks.config.refusals import explain, quoted
 from tasks.config.task import TASKS
 from tasks.config.yaml_values import read_yaml
@@ -209,14 +210,33 @@ def load(
 
 def resolve(values: dict[str, Any], folder: Path) -> None:
     """Make relative paths absolute, in place; also those among the choices of `tune.space`."""
-    make_absolute(values, [Config], folder)
-    change_searched(values, lambda whole: make_absolute(whole, [Config], folder))
+    _change_paths(values, partial(located, folder=folder))
+
+
+def portable(config: Config, folder: Path) -> dict[str, Any]:
+    """Return the values of a config as JSON, with paths in a folder relative to it."""
+    values: dict[str, Any] = config.model_dump(mode="json")
+    _change_paths(values, partial(relative, folder=folder))
+    return values
+
+
+def in_folder(config: Config, folder: Path) -> Config:
+    """Return a config whose relative paths are in a folder."""
+    values: dict[str, Any] = config.model_dump(mode="json")
+    resolve(values, folder)
+    return validate(values)
+
+
+def _change_paths(values: dict[str, Any], change: Callable[[str], str]) -> None:
+    change_paths(values, [Config], change)
+    change_searched(values, lambda whole: change_paths(whole, [Config], change))
 
 
 def read_preset(preset: Path) -> dict[str, Any]:
     """Return the mapping in a preset file."""
     if not preset.is_file():
-        known = ", ".join(sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml")))
+        presets = {*Path("flows/presets").glob("*.yaml"), *Path().glob("*.yaml")} - {Path("prefect.yaml")}
+        known = ", ".join(sorted(path.as_posix() for path in presets))
         saw = "a folder" if preset.is_dir() else "no such file"
         others = known and f", or take one of {known}"
         raise Refused(str(preset), saw, "a preset is a YAML file", f"correct the path{others}")

@@ -1,6 +1,7 @@
 """Paths in a config: in a preset relative to its folder, in a flag to the working directory.
 
-Functions of the user's are imported from the preset's folder.
+Functions of the user's are imported from the preset's folder. In a deployment paths in the project are relative to its
+folder, which each worker has where it likes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from tasks.config.flags import entries, sections
 from tasks.config.kinds import kind_of
 
 
-def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> None:
-    """Make the relative paths in the values of a section absolute, in place; `options` are its classes."""
+def change_paths(values: Any, options: list[type[BaseModel]], change: Callable[[str], str]) -> None:
+    """Apply a function to the paths in the values of a section, in place; `options` are its classes."""
     if not isinstance(values, dict):
         return
     of_kind = [option for option in options if kind_of(option) == values.get("kind")] or options
@@ -26,11 +27,11 @@ def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> 
         value = values.get(name)
         for mark in field.metadata:
             if isinstance(mark, IsPath) and isinstance(value, str) and mark.of(value):
-                values[name] = located(value, folder)
-        make_absolute(value, sections(field.annotation), folder)
+                values[name] = change(value)
+        change_paths(value, sections(field.annotation), change)
         if isinstance(value, dict) and (of_entries := entries(field.annotation)):
             for entry in value.values():
-                make_absolute(entry, of_entries, folder)
+                change_paths(entry, of_entries, change)
 
 
 def change_searched(values: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
@@ -79,3 +80,8 @@ def located(path: str, folder: Path) -> str:
     if not path or path.startswith("~") or re.match(r"[a-z]+:", path):
         return path
     return str(folder.absolute() / path)
+
+
+def relative(path: str, folder: Path) -> str:
+    """Return an absolute path in a folder as one relative to it; any other stays."""
+    return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path

@@ -54,7 +54,8 @@ def raised_at(error: BaseException, folder: Path) -> str | None:
 
 
 def closure(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
-    """Return the files of modules, and of those that they import from the same folder, by path in it.
+    """Return the files of modules, and of those that they import from the same folder, by path in it; a name that
+    Python has means Python's own module.
 
     Raises:
         SyntaxError: a file is not Python.
@@ -63,7 +64,7 @@ def closure(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
     waiting = list(modules)
     while waiting:
         for module in _with_parents(waiting.pop()):
-            path = _file(folder, module)
+            path = None if module.partition(".")[0] in sys.stdlib_module_names else _file(folder, module)
             if path is None or (key := path.relative_to(folder).as_posix()) in files:
                 continue
             files[key] = path.read_bytes()

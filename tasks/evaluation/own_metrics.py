@@ -15,7 +15,7 @@ from tasks.evaluation.config import OWN_METRICS, EvaluateConfig
 from tasks.evaluation.intervals import Interval, interval_of
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.units import Floats, Units
-from tasks.reader.function import imported
+from tasks.reader.own_modules import imported
 
 MEAN = Means(lambda values: values, mean, lowest=-inf)
 """Of what an own metric returns for each example."""

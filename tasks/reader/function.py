@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
-from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .own_modules import imported
 from .values import Apply, Values
 
 FOLDER = "functions"
 """The folder of the files, from which they are imported."""
-
-IMPORTING = threading.Lock()
-
-LOADED: dict[str, Path] = {}
-"""The folder from which each top-level module was imported here."""
 
 
 def function(state: dict[str, Any], folder: Path) -> Apply:
@@ -50,26 +44,3 @@ def called(name: str, function: Callable[[list[Any]], Any], values: Values) -> N
         return np.asarray(function(values.tolist() if scalars else list(values)))
     except Exception as error:  # whatever the user's code raises
         raise ValueError(f"{name} raised {error!r}") from error
-
-
-def imported(function: str, folder: Path) -> Any:
-    """Import `package.module:function` from a folder, also where the same name was imported from another such folder.
-
-    Raises:
-        ValueError: another module has that name.
-    """
-    module, _, name = function.partition(":")
-    top = module.partition(".")[0]
-    with IMPORTING:
-        if top in sys.modules and top not in LOADED:
-            raise ValueError(f"{function}: another module named {top} is in use; rename yours")
-        if LOADED.get(top, folder) != folder:
-            for other in [other for other in sys.modules if other.partition(".")[0] == top]:
-                del sys.modules[other]
-        LOADED[top] = folder
-        sys.path.insert(0, str(folder))
-        invalidate_caches()
-        try:
-            return getattr(import_module(module), name)
-        finally:
-            sys.path.remove(str(folder))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,38 +31,48 @@ class Dropped:
 
 def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
     """Remove what no run of the last `keep`, no unfinished run and no release needs."""
-    store, needs = Store(home.store), Needs(home, keep)
     dropped = []
     for path in sorted((home.store / ".damaged").glob("*")):  # and what a collection that was killed left there
         dropped.append(Dropped(f"damaged {path.name[:40]}", path, size(path)))
         if not dry_run:
             shutil.rmtree(path)
-    for artifact in store.artifacts():
+    return [*dropped, *_drop(home, Needs(home, keep), lambda name: True, dry_run)]
+
+
+def collect_of(home: Home, runs: Sequence[Run], dry_run: bool) -> list[Dropped]:
+    """Remove what these runs use, and no other run."""
+    without = frozenset(run.run_id for run in runs)
+    theirs = used(home, with_trials(runs))
+    return list(_drop(home, Needs(home, None, without), theirs.__contains__, dry_run))
+
+
+def _drop(home: Home, needs: Needs, chosen: Callable[[str], bool], dry_run: bool) -> Iterator[Dropped]:
+    """Remove the artifacts, studies and stagings that are chosen by their names, and that nothing needs."""
+    for artifact in Store(home.store).artifacts():
         name = f"{artifact.kind}/{artifact.digest}"
-        if name in needs.names:
+        if name in needs.names or not chosen(name):
             continue
         with try_lock(home.store / ".locks" / artifact.kind / f"{artifact.digest}.lock") as locked:
             if not locked or needs.by_now(name):
                 continue
-            dropped.append(Dropped(name, artifact.path, size(artifact.path)))
+            yield Dropped(name, artifact.path, size(artifact.path))
             if not dry_run:
                 remove(home, artifact.path)
                 (home.store / ".verified" / artifact.kind / f"{artifact.digest}.json").unlink(missing_ok=True)
     for path in sorted(home.studies.glob("*.db")):
         name = f"study/{path.stem}"
         with try_lock(path.with_suffix(".lock")) as locked:
-            if locked and not needs.by_now(name):
-                dropped.append(Dropped(name, path, path.stat().st_size))
+            if locked and chosen(name) and not needs.by_now(name):
+                yield Dropped(name, path, path.stat().st_size)
                 if not dry_run:
                     path.unlink()
     for path in sorted((home.store / ".staging").glob("*/*")):
         name = f"{path.parent.name}/{path.name}"
         with try_lock(home.store / ".locks" / path.parent.name / f"{path.name}.lock") as locked:
-            if locked and not needs.by_now(name):
-                dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))
+            if locked and chosen(name) and not needs.by_now(name):
+                yield Dropped(f"staging of {name[:40]}", path, size(path))
                 if not dry_run:
                     remove(home, path)
-    return dropped
 
 
 class Needs:
@@ -73,8 +83,9 @@ class Needs:
     from the runs that were unfinished when the others were read, or the token has grown since.
     """
 
-    def __init__(self, home: Home, keep: int) -> None:
-        self.home, self.keep = home, keep
+    def __init__(self, home: Home, keep: int | None, without: frozenset[str] = frozenset()) -> None:
+        """Read what the last `keep` runs need, or all of them, apart from those that are named."""
+        self.home, self._keep, self._without = home, keep, without
         self._parents: dict[str, set[str]] = {}
         self._look()
 
@@ -88,10 +99,11 @@ class Needs:
 
     def _look(self) -> None:
         self._last_opened = _opened(self.home)  # first: a run that is opened now is read again
-        runs = find_runs(self.home)
+        runs = [run for run in find_runs(self.home) if run.run_id not in self._without]
         self._unfinished = [run for run in runs if unfinished(run)]
-        older = runs[: -self.keep]
-        whole = [*runs[-self.keep :], *filter(unfinished, older)]
+        first = max(len(runs) - self._keep, 0) if self._keep is not None else 0
+        older = runs[:first]
+        whole = [*runs[first:], *filter(unfinished, older)]
         self.names = used(self.home, [*with_trials(whole), *filter(released, older)], self._parents)
         """`kind/digest` of the artifacts that must stay, with their ancestors, and `study/digest` of studies. The
         run of a tuning keeps the models of its trials; a release alone needs the best one."""

@@ -9,8 +9,9 @@ import socket
 import subprocess
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
+
+from tasks.runs.home import find_project
 
 PACKAGES = (
     "ai-edge-litert",
@@ -52,21 +53,15 @@ def packages() -> dict[str, str]:
 
 @functools.cache
 def git_commit() -> str | None:
-    """Return the commit of this repository, with `-dirty` after uncommitted changes; None outside a checkout."""
-    here = Path(__file__).parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
-
+    """Return the commit of the project, with `-dirty` after uncommitted changes; None outside a repository."""
     try:
-        commit = git("rev-parse", "HEAD")
-        return f"{commit}-dirty" if git("status", "--porcelain", "--untracked-files=no") else commit
+        commit = _git("rev-parse", "HEAD").strip()
+        return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=no").strip() else commit
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 DIRTY = "-dirty"
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -104,4 +99,4 @@ def short(commit: str) -> str:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(["git", *words], cwd=find_project(), capture_output=True, text=True, check=True).stdout

@@ -184,7 +184,7 @@ class TableSnapshot(SnapshotKind):
     """Rows of any columns, each by its transform: numbers as one float32 array, ids of categories as one int32 array,
     and an array for each text, image, sound and array of numbers."""
 
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pillow", "soundfile", "tokenizers")
 
     kind: Literal["table"] = "table"

@@ -11,7 +11,7 @@ import numpy as np
 
 from tasks.environment.user_code import deciding, files_of, importable, raised_at
 from tasks.errors import Failed
-from tasks.reader.function import imported
+from tasks.reader.own_modules import imported
 from tasks.sources import Partition, Rows, Source, not_utf8
 from tasks.sources.features import Feature
 from tasks.sources.hashes import bytes_of, hashes_of

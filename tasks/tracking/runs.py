@@ -284,6 +284,23 @@ def prune(uri: str, before: datetime, dry_run: bool) -> list[Pruned]:
     return pruned
 
 
+def delete(uri: str, run_id: str) -> list[str]:
+    """Delete the MLflow runs of a run and of its trials with their files, and return their ids.
+
+    MLflow keeps their parameters and metrics among the deleted runs until `mlflow gc`.
+    """
+    client = connect(uri)
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    deleted = []
+    for query in (f"tags.`millrace.run` = '{run_id}'", f"tags.`millrace.run` LIKE '{run_id}/%'"):
+        while found := client.search_runs(experiments, query, ViewType.ACTIVE_ONLY, max_results=500):
+            for each in found:
+                get_artifact_repository(each.info.artifact_uri, tracking_uri=uri).delete_artifacts()
+                client.delete_run(each.info.run_id)
+                deleted.append(each.info.run_id)
+    return deleted
+
+
 def _ended(client: MlflowClient, before: datetime) -> Iterator[MlflowRun]:
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     # a continued run is RUNNING, with its earlier end time

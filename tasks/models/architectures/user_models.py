@@ -211,7 +211,7 @@ class ImportedModel(UserModel):
         """
         import keras
 
-        from tasks.reader.function import imported
+        from tasks.reader.own_modules import imported
 
         outputs, policy = output_count(self.task, features), keras.config.dtype_policy()
         function = self.attempt(lambda: imported(self.target, self.code_folder), features)

@@ -12,7 +12,8 @@ from tasks import reader
 from tasks.config.base import NOT_IDENTITY, IsPath, OwnCode
 from tasks.environment.user_code import closure, deciding, files_of
 from tasks.errors import Failed
-from tasks.reader.function import FOLDER, called, imported
+from tasks.reader.function import FOLDER, called
+from tasks.reader.own_modules import imported
 from tasks.reader.values import Values
 from tasks.snapshots.transforms import NUMBERS, Fitted, Fitter, Rows, Transform
 from tasks.snapshots.transforms.statistics import Moments

@@ -18,7 +18,7 @@ from tasks.feed.augmenter import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.feed.needs import ClassWeights, check_classes
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
-from tasks.reader.function import imported
+from tasks.reader.own_modules import imported
 
 Batch = dict[str, tf.Tensor]
 
