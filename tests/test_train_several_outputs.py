@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -48,6 +49,8 @@ from tasks.training.engines.tensorflow.objectives import weighted_sum
 from tasks.training.fit import fit
 from tasks.training.meter import Meter
 from tasks.training.sections import CheckpointConfig
+from tasks.view import outputs as view
+from tasks.view.charts import charts_of
 from tests.support.tiny import FILES, stopping_after
 
 COLUMNS = {"area": "number", "town": "category", "price": "number", "sold": "category", "rooms": "number"}
@@ -350,6 +353,21 @@ def test_a_loss_of_the_users_is_in_the_digest_and_named_in_errors(
     assert load(preset).train.folder == str(tmp_path)
 
 
+def test_terminal_and_page_show_what_each_output_is_worth() -> None:
+    config = validate({**WHOLE, "train": {"steps": 3, "losses": {"sold": LOSSES["sold"]}}, "source": SOLD})
+    name = "test/sold/accuracy"
+    metrics = {name: 0.75, f"{name}/low": 0.5, f"{name}/high": 0.875, "test/sold/majority_accuracy": 0.625}
+    facts: Any = SimpleNamespace(config=config, metrics=metrics)
+    assert list(view.lines(facts)) == ["sold: accuracy 0.7500 [0.5000, 0.8750] (majority 0.6250)"]
+    assert [(row[0], row[2]) for row in view.metrics(facts)] == [
+        ("sold: accuracy", [None, ("0.7500", "0.5000 to 0.8750")]),
+        ("sold: majority accuracy", [None, ("0.6250", "")]),
+    ]
+    named = [chart.names for chart in charts_of(["train/sold/loss", "validation/sold/loss", "validation/rmse"])]
+    assert {"train/sold/loss": "train", "validation/sold/loss": "validation"} in named
+    assert {"validation/rmse": "validation"} in named
+
+
 WHOLE: dict[str, Any] = {
     "name": "houses",
     "source": {
@@ -363,6 +381,9 @@ WHOLE: dict[str, Any] = {
     "model": {"kind": "mlp", "task": "regression"},
     "train": {"steps": 3, "losses": LOSSES},
 }
+
+
+SOLD = {**WHOLE["source"], "outputs": ["sold"], "columns": {**COLUMNS, "rooms": "ignore"}}
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ def check_space(config: Config) -> None:
             rule = "the champion is looked up once, when a run begins, and not for each of its trials"
             raise Conflict(field, "champion", rule, "name its model by digest: {kind: model, model: DIGEST}")
         if missing := next(
-            (each.train.loss for each in changed if each.train.own_losses and not each.train.folder), None
+            (each.train.own_losses[0][1] for each in changed if each.train.own_losses and not each.train.folder), None
         ):
             rule = "is looked for in train.folder, which is the preset's where its own train.loss is one of yours"
             raise Conflict(field, missing, rule, "set train.loss to one of them")
