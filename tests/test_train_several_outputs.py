@@ -63,14 +63,15 @@ NETS = """
 import keras
 from keras import layers
 
-def make(features, names, units=(1, 2, 1)):
+def make(features, names, units=(1, 2, 1), activations=(None, None, None)):
     inputs = {
         "numbers": keras.Input(features["numbers"]["shape"], name="numbers"),
         "categories": keras.Input((1,), name="categories", dtype="int32"),
     }
     town = layers.Flatten()(layers.Embedding(features["categories"]["sizes"][0], 4)(inputs["categories"]))
     x = layers.Concatenate()([inputs["numbers"], town])
-    return keras.Model(inputs, {name: layers.Dense(size)(x) for name, size in zip(names, units)})
+    heads = [layers.Dense(size, activation) for size, activation in zip(units, activations)]
+    return keras.Model(inputs, {name: head(x) for name, head in zip(names, heads)})
 """
 
 
@@ -333,6 +334,9 @@ def test_a_model_of_the_users_returns_a_dict_by_column(folder: Path, snapshot: S
         brought(["price", "sold"])
     with pytest.raises(Failed, match=r"output sold has shape \[None, 1\]; classification of sold needs \[None, 2\]"):
         brought(["price", "sold", "rooms"], units=[1, 1, 1])
+    with pytest.raises(Failed, match=r"its last layer dense_1 has the activation softmax; outputs are logits"):
+        brought(["price", "sold", "rooms"], activations=[None, "softmax", None])
+    brought(["price", "sold", "rooms"], activations=["sigmoid", None, "sigmoid"])
 
 
 def test_a_loss_of_the_users_is_in_the_digest_and_named_in_errors(

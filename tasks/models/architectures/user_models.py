@@ -99,7 +99,7 @@ class UserModel(Architecture, place=90):
             saw = f"returned a model with outputs {list(result.shape)}"
             rule = f"the task {self.task} needs {list(expected)}: {counted(self.task, outputs)}"
             raise Failed(self.setting, saw, rule, "give its last layer so many units")
-        self._refuse_probabilities(model)
+        self._refuse_probabilities(model, {output.column: output.task for output, _ in further})
         result = keras.layers.Activation("linear", dtype="float32", name="outputs")(result)
         others = [
             keras.layers.Activation("linear", dtype="float32", name=output.array)(tensor) for output, tensor in further
@@ -120,16 +120,22 @@ class UserModel(Architecture, place=90):
         rule = "one output is trained, or one for each of several targets, in their order or by name"
         raise Failed(self.setting, saw, rule, f"the targets are {', '.join(names)}" if names else "return a single one")
 
-    def _refuse_probabilities(self, model: keras.Model) -> None:
-        """Raise `Failed` where the last layer has an activation: outputs are logits."""
+    def _refuse_probabilities(self, model: keras.Model, further: dict[str, str]) -> None:
+        """Raise `Failed` where the last layer, or that of one of several outputs in a graph, has an activation: outputs
+        are logits. `further`: the tasks of further outputs by column."""
         import keras
 
         layers = [layer for layer in getattr(model, "layers", []) if not isinstance(layer, keras.layers.InputLayer)]
-        activation = getattr(getattr(layers[-1], "activation", None), "__name__", None) if layers else None
-        if activation in ("softmax", "sigmoid") and self.task != "regression":
-            saw = f"its last layer {layers[-1].name} has the activation {activation}"
-            rule = "outputs are logits: the loss and the exported model have the activation"
-            raise Failed(self.setting, saw, rule, "leave the activation out")
+        ends = [(layer, self.task) for layer in layers[-1:]]
+        if isinstance(outputs := getattr(model, "output", None), dict):
+            made = {name: tensor._keras_history.operation for name, tensor in outputs.items()}
+            ends = [(layer, further.get(name, self.task)) for name, layer in made.items()]
+        for layer, task in ends:
+            activation = getattr(getattr(layer, "activation", None), "__name__", None)
+            if activation in ("softmax", "sigmoid") and task != "regression":
+                saw = f"its last layer {layer.name} has the activation {activation}"
+                rule = "outputs are logits: the loss and the exported model have the activation"
+                raise Failed(self.setting, saw, rule, "leave the activation out")
 
     def attempt(self, make: Callable[[], Any], features: dict[str, Any]) -> Any:
         """Return what the user's code returns; raises `Failed` with file and line where it fails."""
