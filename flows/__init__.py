@@ -1,1 +1,17 @@
-"""Thin DAGs, the command, and the presets."""
+"""Thin DAGs, the command, the presets; and Millrace from Python, in six functions (docs/how-to-python.md)."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flows.library import open_model, open_report, open_snapshot, predict, run, runs
+
+__all__ = ["open_model", "open_report", "open_snapshot", "predict", "run", "runs"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a function when it is used: before the command has left `PYTHONPATH`, nothing else may be imported."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import flows.library
+
+    return getattr(flows.library, name)

@@ -113,10 +113,16 @@ def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(export, be
     assert "over the tolerance 1.00e-12" in error and "raise compress.max_difference" in error
 
 
-def test_a_process_that_can_import_us_proves_nothing(export):
-    command = [sys.executable, verify.__file__, "verify", litert.__file__, "LiteRT", str(export / "litert"), "--"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0 and "this process proves nothing" in done.stderr
+@pytest.mark.parametrize("uses_ours", [False, True])
+def test_where_we_are_installed_beside_the_packages_a_variant_must_still_not_need_us(uses_ours, export, tmp_path):
+    """As a wheel is; an editable install is not on the path of the process."""
+    shutil.copytree(Path(litert.__file__).parent, tmp_path / "formats")
+    form = tmp_path / "formats" / "litert.py"
+    form.write_text(form.read_text() + "\nimport tasks.errors\n" * uses_ours)
+    command = [sys.executable, "-P", verify.__file__, "verify", str(form), "LiteRT", str(export / "litert"), "--"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input="")
+    assert done.returncode == int(uses_ours), done.stderr
+    assert ("['tasks'] were imported" in done.stderr) == uses_ours
 
 
 def test_the_fresh_process_waits_for_the_export_replays_raw_columns_and_has_one_thread_and_no_keras(

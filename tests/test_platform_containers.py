@@ -38,11 +38,8 @@ def test_the_image_has_what_the_project_has() -> None:
     """What is copied is there, packages are those of the lock, nobody is root, and the home is a volume."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     copied = {name for line in re.findall(r"^COPY (?!--from)(.*)", DOCKERFILE, re.M) for name in line.split()[:-1]}
-    assert copied >= {"Makefile", "pyproject.toml", "requirements.lock", project["readme"], *project["license-files"]}
-    assert copied >= set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    )
-    assert all((ROOT / name).exists() for name in copied)
+    assert "dist/*.whl" in copied and "dist" in (ROOT / "Makefile").read_text()
+    assert all((ROOT / name).exists() for name in copied - {"dist/*.whl"})
     [base] = re.findall(r"^ARG BASE=python:(\d)\.(\d+)-", DOCKERFILE, re.M)
     assert project["requires-python"] == f">={base[0]}.{base[1]},<{base[0]}.{int(base[1]) + 1}"
     used = re.findall(r"EXTRAS[=:-]+([a-z]+(?:,[a-z]+)*)", DOCKERFILE + (INFRA / "compose.yaml").read_text())

@@ -7,7 +7,7 @@ from keras import layers, ops
 NO_INPUTS = ("label", "target", "weight", "scored")
 
 
-def make(features, outputs, units=64, dropout=0.3):
+def make(features, outputs, units=128, dropout=0.3):
     """Return a perceptron over all inputs of an example, to `outputs` logits or values, [batch, outputs].
 
     `features` are those of the snapshot by name (`millrace show SNAPSHOT` prints them): images as uint8, numbers as
@@ -20,8 +20,9 @@ def make(features, outputs, units=64, dropout=0.3):
     }
     vectors = [vector(inputs[name], features[name], units) for name in inputs]
     x = layers.Concatenate()(vectors) if len(vectors) > 1 else vectors[0]
-    x = layers.Dense(units, "relu")(x)
-    x = layers.Dropout(dropout)(x)
+    for _ in range(2):
+        x = layers.Dense(units, "relu")(x)
+        x = layers.Dropout(dropout)(x)
     return keras.Model(inputs if len(inputs) > 1 else next(iter(inputs.values())), layers.Dense(outputs)(x))
 
 
