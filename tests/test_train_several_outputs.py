@@ -222,12 +222,11 @@ def test_stopped_and_resumed_it_has_the_same_bytes(
     assert made(broken) == made(trained)
 
 
-@pytest.mark.parametrize("change", [{"accumulate": 2}, {"remat": True}])
 def test_micro_batches_and_recomputation_change_rounding_alone(
-    change: dict[str, Any], snapshot: Snapshot, trained: Workbench, benches: Callable[[str], Workbench]
+    snapshot: Snapshot, trained: Workbench, benches: Callable[[str], Workbench]
 ) -> None:
     changed = benches("changed")
-    fit(changed, snapshot, MLP, CONFIG.model_copy(update=change), seed=5)
+    fit(changed, snapshot, MLP, CONFIG.model_copy(update={"accumulate": 2, "remat": True}), seed=5)
     one, other = (keras_file.load(bench.staging.root).get_weights() for bench in (trained, changed))
     assert len(one) == 2 + 1 + 3 * 2, "trunk, embedding, and a layer for each output"
     for before, after in zip(one, other, strict=True):
@@ -318,6 +317,14 @@ def test_an_export_answers_for_each_output_by_name(
     assert list(row)[:5] == ["input", "predicted price", "predicted rooms", "class of sold", "confidence of sold"]
     said = further.section(about["further"], "numpy", "", 0.1)
     assert "| sold | `sold` | float32 [batch, 2], the logit of each class: no, yes |" in said
+
+
+def test_a_single_further_output_is_answered_by_its_name(snapshot: Snapshot) -> None:
+    features = {name: each for name, each in snapshot.manifest["features"].items() if name != "output_of.rooms"}
+    features = {name: each for name, each in features.items() if name != "categories"}
+    [function] = further_function(MLP.build(features, 1), features)
+    answers = function.call({"numbers": np.zeros((3, 1), np.float32)})
+    assert {name: tuple(each.shape) for name, each in answers.items()} == {"sold": (3, 2)}
 
 
 def test_a_model_of_the_users_returns_a_dict_by_column(folder: Path, snapshot: Snapshot) -> None:

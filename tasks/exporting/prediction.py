@@ -252,9 +252,9 @@ def predictions(
         [ids, *_] = (np.asarray(each) for each in inputs.values() if np.shape(each) == given.shape[:2])
         rows = [row[: np.count_nonzero(own)] for row, own in zip(rows, ids, strict=True)]
     answers = [ROWS[transform["task"]](row, transform) for row in rows]
-    for name, own in (further or {}).items():
-        about = transform["further"][name]
-        for answer, row in zip(answers, np.asarray(own, np.float64), strict=True):
+    others = further or {}
+    for name, about in transform["further"].items() if others else ():  # in one order, which a signature has not
+        for answer, row in zip(answers, np.asarray(others[name], np.float64), strict=True):
             answer.setdefault("further", {})[about["column"]] = ROWS[about["task"]](row, about)
     return answers
 

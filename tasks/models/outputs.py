@@ -146,11 +146,13 @@ def further_function(model: keras.Model, features: dict[str, Any]) -> list[Funct
     names = [output.name for output in further_outputs(features)]
     if not names:
         return []
-    graph = keras.Model(model.input, parts_of(model)[1:], name=FURTHER)
+    # by name: of a list of one output Keras returns the output alone
+    graph = keras.Model(model.input, dict(zip(names, parts_of(model)[1:], strict=True)), name=FURTHER)
     known = {id(weight) for weight in with_main_output(model).weights}
 
     def call(tensors: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(zip(names, graph(arguments(graph, tensors), training=False), strict=True))
+        answers: dict[str, Any] = graph(arguments(graph, tensors), training=False)
+        return answers
 
     own = [weight for weight in graph.weights if id(weight) not in known]
     return [Function(FURTHER, model.inputs, call, graph, names, own)]
