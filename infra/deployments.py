@@ -147,13 +147,27 @@ def named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
     return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in rows]
 
 
+AT_WORK = ("PENDING", "RUNNING", "CANCELLING")
+"""Types of the states of runs that have a place in the limit of their deployment."""
+
+
 def delete_removed(layout: Layout) -> bool:
     """Delete the deployments of schedules that are no longer in the home, with their planned runs; return whether
-    there was one."""
+    there was one.
+
+    With a deployment Prefect (3.8) deletes its limit of runs at a time, without which one at work cannot end. While
+    there is one, only the schedule is deleted; the next call deletes the deployment.
+    """
     kept = {each.deployment for each in schedules(layout.home)}
     removed = [row for name, row in named(layout) if TAG in row["tags"] and name not in kept]
     for row in removed:
-        ask(layout, "DELETE", f"/deployments/{row['id']}")
+        at_work = {"deployments": {"id": {"any_": [row["id"]]}}, "flow_runs": {"state": {"type": {"any_": AT_WORK}}}}
+        path = f"/deployments/{row['id']}"
+        if ask(layout, "POST", "/flow_runs/count", at_work):
+            for schedule in row["schedules"]:
+                ask(layout, "DELETE", f"{path}/schedules/{schedule['id']}")
+        else:
+            ask(layout, "DELETE", path)
     return bool(removed)
 
 

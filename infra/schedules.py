@@ -41,6 +41,8 @@ class Schedule:
     cron: str
     timezone: str
     missed: Missed
+    pool: str = POOL
+    """The work pool; that of `millrace up` by default."""
 
     @property
     def deployment(self) -> str:
@@ -65,7 +67,7 @@ class Schedule:
             "parameters": {"config": "{{ preset.config }}"},
             "schedules": [{"cron": self.cron, "timezone": self.timezone, "active": True}],
             "concurrency_limit": {"limit": 1, "collision_strategy": STRATEGIES[self.missed]},
-            "work_pool": {"name": POOL},
+            "work_pool": {"name": self.pool},
         }
 
 

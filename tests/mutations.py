@@ -2806,7 +2806,7 @@ SECOND = [
             ' list(self.classes), "must differ", "name each class once")\n'
         ),
         "",
-        "test_config_refusals.py test_config_values.py test_source_csv.py test_source_parts.py",
+        "test_config_rules.py test_source_parts.py",
         (
             "A class that is listed twice is accepted: the model has an output that no example has, and"
             " numbers of classes are wrong."
@@ -4909,6 +4909,13 @@ SIXTH = [
         "if False:",
         "test_forget.py",
         "`millrace forget` deletes a run while a process works on it.",
+    ),
+    Mutation(
+        "infra/deployments.py",
+        'if ask(layout, "POST", "/flow_runs/count", at_work):',
+        "if False:",
+        "test_platform_fine_print.py",
+        "A run that is at work when its schedule is removed cannot end: Prefect counts it as crashed.",
     ),
 ]
 

@@ -251,9 +251,9 @@ def test_splits_of_the_source_are_kept_where_train_is_one_of_several() -> None:
     assert without_validation.train_share == 0.8 == Splits(dict(SHARES[0])).train_share
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", [0, 80, 90])
 def test_of_few_examples_in_train_the_seed_leaves_some_for_validation(first: int, tmp_path: Path) -> None:
-    """Whatever there is beside train, it is no part of validation."""
+    """Whatever there is beside train, it is no part of validation: with seed 0 that is empty for the last two."""
     rows = [{"x": first + number, "split": "train" if number < 10 else "test"} for number in range(200)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({**row, "y": row["x"] / 7}) + "\n" for row in rows))
     source = {
@@ -268,6 +268,7 @@ def test_of_few_examples_in_train_the_seed_leaves_some_for_validation(first: int
     shares = {"train": 1 - RecordsConfig().validation_share, "validation": RecordsConfig().validation_share}
     drawn = examples_of(source, ["train"])
     assert len(drawn.hashes) == 10 and choose(drawn, [shares]) == (shares, kept.seed)
+    assert (kept.seed > 0) == (first > 0)
     assert np.bincount(split_numbers(drawn.hashes, shares, kept.seed), minlength=2).all()
 
 

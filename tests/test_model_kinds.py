@@ -275,6 +275,8 @@ def test_grouped_queries_have_fewer_weights_and_one_group_each_is_the_stock_atte
         (lambda: ResNetModel(filters=10, groups=4).fit_image(8, 8), "groups .* must divide the 10 filters"),
         (lambda: ResNetModel(blocks=(1,) * 5).fit_image(8, 8), "8 x 8 pixels have room for 4"),
         (lambda: ViTModel(patch=3).fit_image(8, 8), "patch .* must divide 8 x 8 pixels"),
+        (lambda: ViTModel(patch=4).fit_image(8, 10), "patch .* must divide 8 x 10 pixels"),
+        (lambda: ViTModel(patch=4).fit_image(10, 8), "patch .* must divide 10 x 8 pixels"),
         (lambda: ViTModel(width=18, heads=3), "width .* must divide by 4"),
         (lambda: TransformerModel(heads=4, kv_heads=3), "kv_heads .* must divide 4 heads"),
         (lambda: TransformerModel(experts=1), "experts .* there must be two at least"),

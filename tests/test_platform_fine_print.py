@@ -409,10 +409,14 @@ def test_installing_one_file_leaves_and_deletes_nothing_of_the_other(
     of_file = {"id": "1", "flow_id": "f", "name": "digits", "paused": False, "schedules": [], "tags": ["digits"]}
     of_home = {**of_file, "id": "2", "name": "a-scheduled", "paused": True, "tags": [TAG]}
     left_over = {**of_home, "id": "3", "name": "b-scheduled"}
+    at_work = [0, 1]
     asked: list[tuple[str, str]] = []
 
     def ask(layout: Layout, method: str, path: str, body: Any = None) -> Any:
         asked.append((method, path))
+        if path == "/flow_runs/count":
+            assert body["deployments"] == {"id": {"any_": ["3"]}}
+            return at_work.pop(0)
         return [{"id": "f", "name": "pipeline"}] if path == "/flows/filter" else [of_file, of_home, left_over]
 
     monkeypatch.setattr(deployed, "ask", ask)
@@ -422,6 +426,11 @@ def test_installing_one_file_leaves_and_deletes_nothing_of_the_other(
     assert [name for name, *_ in deployed.switches(layout, Path(SCHEDULES))] == of_schedules
     assert deployed.delete_removed(layout)
     assert [path for method, path in asked if method == "DELETE"] == ["/deployments/3"]
+    asked.clear()
+    left_over["schedules"] = [{"id": "s"}]
+    assert deployed.delete_removed(layout)
+    deleted = [path for method, path in asked if method == "DELETE"]
+    assert deleted == ["/deployments/3/schedules/s"], "a run is at work, which could not end without its deployment"
 
 
 def test_what_was_switched_in_prefect_stays_when_deployments_are_installed_again(

@@ -99,7 +99,7 @@ def test_an_empty_list_names_the_home_and_of_an_empty_home_the_next_command(
     finished: CommandHome, tmp_path: Path
 ) -> None:
     assert CommandHome(tmp_path).here("list").stdout == (
-        f"no artifact in {tmp_path}; next: millrace run pipeline flows/presets/digits.yaml\n"
+        f"no artifact in {tmp_path}; next: millrace run flows/presets/digits.yaml\n"
     )
     (tmp_path / "runs/20260101-000000-digits-0000").mkdir(parents=True)
     (tmp_path / "runs/20260101-000000-digits-0000/run.json").write_text("{}")

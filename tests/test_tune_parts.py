@@ -16,10 +16,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.compression.config import SearchConfig
+from tasks.config.compose import load
 from tasks.config.kinds import any_of
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.workbench import Work
-from tasks.runner import starting_models
+from tasks.runner import starting_models, tuning
 from tasks.runner.attempt import Attempt, current
 from tasks.runner.compressing import search
 from tasks.runner.stages import _may_retry
@@ -31,7 +32,9 @@ from tasks.search.space import Choice, FloatRange, IntRange, decoded, distributi
 from tasks.search.study import Study, opened
 from tasks.search.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
 from tasks.store.store import digest_of
+from tests.support.homes import ROOT
 
+TUNING = ROOT / "flows/presets/digits_tuning.yaml"
 SPACE: dict[str, Any] = {
     "rate": FloatRange(low=1e-4, high=1.0, log=True),
     "steps": IntRange(low=1, high=64, log=True),
@@ -332,3 +335,12 @@ def test_a_training_that_was_pruned_as_it_ended_is_not_kept(monkeypatch: pytest.
                 attempt.work("train", Work(print), None)
         else:
             assert attempt.work("train", Work(print), None) == "outcome"
+
+
+def test_what_earlier_attempts_have_spent_counts_in_the_budget(tmp_path: Path) -> None:
+    run = SimpleNamespace(measurements=lambda: {tuning.SPENT: 90.0})
+    attempt: Any = SimpleNamespace(run=run, journal=tmp_path / "metrics.jsonl")
+    nothing: Any = None
+    search = tuning.Search(attempt, nothing, "study", nothing, load(TUNING), nothing, nothing)
+    assert 90.0 <= search.spent < 100.0
+    search.senders.shutdown()

@@ -62,8 +62,11 @@ def nothing(home: Home, what: str | None) -> str:
     """Return the line for an empty list: which home, and of an empty one the first command."""
     of_lists = {None: "artifact", "runs": "run", "models": "registered model", "schedules": "schedule"}
     named = f"no {of_lists.get(what, what)}"
-    used = any(home.runs.glob("*/run.json"))
-    return f"{named} in {home.root}" + ("" if used else "; next: millrace run pipeline flows/presets/digits.yaml")
+    if any(home.runs.glob("*/run.json")):
+        return f"{named} in {home.root}"
+    presets = sorted({*Path().glob("*.yaml"), *Path("flows/presets").glob("digits.yaml")} - {Path("prefect.yaml")})
+    first = f"millrace run {presets[0]}" if presets else "millrace new DIR, or millrace init YOURDATA"
+    return f"{named} in {home.root}; next: {first}"
 
 
 def artifacts(home: Home, kind: str | None) -> Iterator[Row]:

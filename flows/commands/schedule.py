@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,11 +16,15 @@ from flows.launching import FLOWS, flow_of, read_flags
 from flows.reply import AsJson, Reply, replying
 from infra import orchestration
 from infra.schedules import Missed, Schedule, schedules, write
+from infra.services import POOL, Layout
 from infra.stack import Stack, exclusive
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import git_commit
 from tasks.view import terminal, when
+
+PATIENCE = 60.0
+"""Seconds in which the server must plan the next run."""
 
 YEAR = timedelta(days=366)
 STEP = timedelta(minutes=15)
@@ -40,7 +45,8 @@ def schedule(
         str | None, typer.Option(help=f"{', '.join(FLOWS)}; default: pipeline, or tuning of a preset with tune.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the deployment; default: the preset's, with -scheduled behind it.")
+        str | None,
+        typer.Option("--as", help="Name of the deployment; default: that of the config, with -scheduled behind it."),
     ] = None,
     missed: Annotated[
         Missed | None,
@@ -48,6 +54,7 @@ def schedule(
             help="Of times that come while a run of it runs or waits for the worker: run each (default), or skip."
         ),
     ] = None,
+    pool: Annotated[str, typer.Option(help="Work pool; default: that of the worker of millrace up.")] = POOL,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the schedule instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +67,7 @@ def schedule(
         flags, home = dict(read_flags(context.args)), find_home().readable()
         known = schedules(home.root)
         if remove:
-            given = {"--cron": cron, "--missed": missed, "--name": name, **{f"--{key}": key for key in flags}}
+            given = {"--cron": cron, "--missed": missed, "--as": name, **{f"--{key}": key for key in flags}}
             if unused := next((option for option, value in given.items() if value is not None), None):
                 raise Refused(unused, "given", "--remove needs the preset or FLOW/NAME alone", "leave it out")
             changed = removed(known, preset, flow)
@@ -71,12 +78,12 @@ def schedule(
             for each in changed:
                 reply.say(f"removed  {each.deployment} ({each.text})")
             return
-        wanted = _wanted(preset, flags, home, cron, timezone, flow, name, missed)
+        wanted = _wanted(preset, flags, home, cron, timezone, flow, name, missed, pool)
         replaced = next((each for each in known if each.deployment == wanted.deployment), None)
         with exclusive(home.make().root):
             write(home.root, [*(each for each in known if each != replaced), wanted])
-            rows = _install(home)
-        _report(reply, wanted, replaced, next((row for row in rows if row["name"] == wanted.deployment), None))
+            layout = _install(home)
+        _report(reply, wanted, replaced, None if layout is None else _planned(layout, wanted.deployment))
 
 
 def removed(known: list[Schedule], which: Path, flow: str | None) -> list[Schedule]:
@@ -97,6 +104,7 @@ def _wanted(
     flow: str | None,
     name: str | None,
     missed: Missed | None,
+    pool: str = POOL,
 ) -> Schedule:
     """Return the schedule of a command line; raises `Refused` for one that could not run."""
     from tasks.config.compose import load
@@ -110,7 +118,7 @@ def _wanted(
     _check_times(cron, timezone)
     preflight.check(flow, config, home)
     name = name or f"{config.name.replace('_', '-')}-scheduled"
-    return Schedule(flow, name, str(preset.resolve()), flags, cron, timezone, missed or "run")
+    return Schedule(flow, name, str(preset.resolve()), flags, cron, timezone, missed or "run", pool)
 
 
 def _check_times(cron: str, timezone: str) -> None:
@@ -126,22 +134,34 @@ def _check_times(cron: str, timezone: str) -> None:
         raise Refused("--cron", cron, rule, 'for example "0 4 * * *": daily at 4') from None
 
 
-def _install(home: Home) -> list[dict[str, Any]]:
-    """Install the schedules where the stack of the home runs, and return its deployments."""
+def _install(home: Home) -> Layout | None:
+    """Install the schedules where the stack of the home runs, and return its layout."""
     stack = Stack(home.root)
     if stack.layout is None or "prefect" not in stack.living():
-        return []
+        return None
     orchestration.install(stack.layout, git_commit(), terminal.say)
-    return orchestration.deployments(stack.layout)
+    return stack.layout
+
+
+def _planned(layout: Layout, name: str) -> dict[str, Any]:
+    """Return a deployment as soon as its next run is planned, which takes the server seconds, or it is switched off."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        [row] = [row for row in orchestration.deployments(layout) if row["name"] == name]
+        if row["off"] or row["next"]:
+            return row
+        if time.monotonic() > deadline:
+            raise Failed(name, "no run is planned", "a schedule must have planned runs", "see logs/prefect.log")
+        time.sleep(0.5)
 
 
 def _report(reply: Reply, wanted: Schedule, replaced: Schedule | None, row: dict[str, Any] | None) -> None:
     """Say what was done, when it runs next, and on which day it runs at another hour."""
     reply.add(name=wanted.deployment, schedule=wanted.text, next=row["next"] if row else None)
     reply.say(f"schedule {wanted.deployment} at {wanted.text}" + (f", was {replaced.text}" if replaced else ""))
-    for time in skipped_times(wanted.cron, wanted.timezone, datetime.now(UTC)):
+    for skipped in skipped_times(wanted.cron, wanted.timezone, datetime.now(UTC)):
         reply.say(
-            f"note     on {time:%Y-%m-%d} the clocks of {wanted.timezone} skip {time:%H:%M}, and it runs earlier"
+            f"note     on {skipped:%Y-%m-%d} the clocks of {wanted.timezone} skip {skipped:%H:%M}, and it runs earlier"
             " that day; choose another hour where that matters"
         )
     if row is None:
@@ -167,8 +187,8 @@ def skipped_times(cron: str, timezone: str, now: datetime) -> Iterator[datetime]
         first, end = ((begin + (number + step) * STEP).astimezone(zone).replace(tzinfo=None) for step in (0, 1))
         if (first := first + STEP) < end:  # on the clock there is no time from `first` to `end`
             try:
-                time = next(CronSim(cron, first - timedelta(minutes=1)))
+                due = next(CronSim(cron, first - timedelta(minutes=1)))
             except CronSimError:  # Prefect takes a few expressions more
                 return
-            if time < end:
-                yield time
+            if due < end:
+                yield due

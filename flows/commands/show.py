@@ -12,12 +12,15 @@ import typer
 
 from flows.references import resolved
 from flows.reply import AsJson, Reply, replying
-from tasks.artifacts import Artifact, Model, Report
+from tasks.artifacts import Artifact, Model, Report, Snapshot
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
 from tasks.view import kilobytes, when
+
+MOST_NAMES = 40
+"""Columns or classes of a feature that are printed; `--json` has all."""
 
 
 def show(
@@ -65,10 +68,12 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
 
 
 def _content_lines(reply: Reply, artifact: Artifact) -> Iterator[str]:
-    """Yield what a report says besides its metrics, and what was chosen among several seeds."""
+    """Yield a snapshot's features, what a report says besides its metrics, and what was chosen among several seeds."""
     from tasks.training.seeds import choice_of
     from tasks.view import report, summary
 
+    if artifact.kind == Snapshot.kind:
+        yield from _feature_lines(artifact.manifest["features"])
     if artifact.kind == Report.kind:
         content = report.report_of(artifact)
         reply.add(report=content)
@@ -76,6 +81,14 @@ def _content_lines(reply: Reply, artifact: Artifact) -> Iterator[str]:
     if (choice := choice_of(artifact)) is not None:
         reply.add(seeds=asdict(choice))
         yield from summary.seed_lines(choice)
+
+
+def _feature_lines(features: dict[str, Any]) -> Iterator[str]:
+    """Yield each feature as a model gets it, with the columns of an array in their order."""
+    for name, feature in sorted(features.items()):
+        values = feature.get("names") or feature.get("classes") or []
+        listed = ", ".join(map(str, values[:MOST_NAMES])) + (f", … of {len(values):,}" if values[MOST_NAMES:] else "")
+        yield f"  feature   {name} {feature['dtype']} {feature['shape']}{f': {listed}' if listed else ''}"
 
 
 def _run(reply: Reply, run: Run) -> Iterator[str]:
