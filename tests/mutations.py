@@ -4917,6 +4917,20 @@ SIXTH = [
         "test_platform_fine_print.py",
         "A run that is at work when its schedule is removed cannot end: Prefect counts it as crashed.",
     ),
+    Mutation(
+        "tasks/training/meter.py",
+        'weights, minimised = call.sums["weight"], call.sums.get(TOTAL, call.sums["loss"])',
+        'weights, minimised = call.sums["weight"], call.sums["loss"]',
+        "test_train_spikes.py::test_of_several_outputs_the_sum_that_is_minimised_is_judged",
+        "With train.on_spike a further output may diverge, and no training goes back.",
+    ),
+    Mutation(
+        "tasks/exporting/prediction.py",
+        'answer.setdefault("further", {})[about["column"]] = ROWS[about["task"]](row, about)',
+        'answer.setdefault("further", {})[about["column"]] = ROWS[transform["task"]](row, about)',
+        "test_train_several_outputs.py",
+        "`millrace predict` answers for a further class as for the number of the main output.",
+    ),
 ]
 
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}
