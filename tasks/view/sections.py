@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Artifact
 from tasks.config.task import CONSTANT, TASKS
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.view import charts, in_words, kilobytes
+from tasks.view import charts, in_words, kilobytes, outputs
 from tasks.view.facts import Facts
 from tasks.view.report import Split
 from tasks.view.words import span
@@ -48,7 +48,7 @@ def metrics(facts: Facts) -> list[tuple[str, str, list[tuple[str, str] | None]]]
             better = "lower is better" if name in losses else "higher is better"
             described = {**FIGURES, **task.baselines, **own, constant: "of the best constant answer"}.get(name, better)
             rows.append((in_words(name), described + (", decides" if name == facts.metric else ""), values))
-    return rows
+    return [*rows, *outputs.metrics(facts)]
 
 
 def few(facts: Facts) -> dict[str, int]:
