@@ -26,9 +26,13 @@ from tasks.runner.attempt import attempt_run
 from tasks.runs.home import find_home, find_project
 from tasks.runs.runs import find_runs
 from tasks.tracking import notifications, prefect_page
+from tasks.view.headline import AGAIN, FIRST, differing
 from tasks.view.summary import in_a_line
 
 Made = TypeVar("Made")
+
+STOPPED = "Stopped"
+"""Name of the final state of a flow run that was stopped after saving: Prefect's pages show the name of a state."""
 
 run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
@@ -81,10 +85,12 @@ def _ended_by(stop: Stopped, deployed: bool) -> State:
     """Return the final state after a signal: of a deployed run Cancelled if Prefect is cancelling it."""
     message = f"{stop}; a new run with the same config continues from there"
     if not deployed:
-        return Crashed(message=message, data=stop)  # Prefect raises the data
+        return Cancelled(name=STOPPED, message=message, data=stop)  # Prefect raises the data
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(str(runtime.flow_run.id))).state
-    return Cancelled(message=message) if state is not None and state.is_cancelling() else Crashed(message=message)
+    if state is not None and state.is_cancelling():
+        return Cancelled(message=message)
+    return Crashed(name=STOPPED, message=message)  # by its worker: Prefect's pages offer to retry it
 
 
 def report_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
@@ -102,8 +108,12 @@ def report_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
 
 
 def run_name() -> str:
-    """Return the name of a flow run: preset and flow; in a backfill the name that it has already."""
+    """Return the name of a flow run: preset and flow, the beginning of its id, and what differs from the run before it;
+    in a backfill the name that it has already."""
     if "backfill" in runtime.flow_run.tags:
         return str(runtime.flow_run.name)
-    config = runtime.flow_run.parameters["config"]
-    return f"{config.name if isinstance(config, Config) else config['name']}-{runtime.flow_run.flow_name}"
+    config, flow = runtime.flow_run.parameters["config"], runtime.flow_run.flow_name
+    values = config.model_dump(mode="json") if isinstance(config, Config) else config
+    what = differing(find_home(), {"flow": flow, "name": values["name"], "config": values})
+    told = "" if what in (FIRST, AGAIN) else f": {what}"
+    return f"{values['name']}-{flow}-{str(runtime.flow_run.id)[:6]}{told}"

@@ -22,7 +22,9 @@ LEFT = "millrace.flow-run.left"
 """Sent by a suspended run's process when it exits, as its last heartbeat may come after `Suspended`."""
 
 STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")
-ENDS = (*(f"prefect.flow-run.{state}" for state in STATES), LEFT)
+OWN_STATES = ("Rejected", "Awaiting approval", "Stopped")
+"""Names that Millrace gives to final states: an event is called by the name of the state and not by its type."""
+ENDS = (*(f"prefect.flow-run.{state}" for state in (*STATES, *OWN_STATES)), LEFT)
 """Events after which a run without heartbeats is not dead."""
 
 DEAD_RUNS, REVIVED_RUNS, LATE_RUNS = "millrace: dead runs", "millrace: revived runs", "millrace: late runs"

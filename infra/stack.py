@@ -34,6 +34,8 @@ PATIENCE = 180.0
 """Seconds until a service must answer; the first start creates its database."""
 HANGING = 10.0
 """Seconds without an answer after which a running service is restarted."""
+REMIND = 30.0
+"""Seconds after which a line names the service that is waited for."""
 GRACE = 30.0
 """Seconds from SIGTERM to SIGKILL; a run that saves its state has as long as its record says (`stops_by`)."""
 
@@ -126,10 +128,11 @@ class Stack:
         if layout != self.layout:
             self.layout = layout
             self._save()
+        if missing:
+            say(f"starting {', '.join(service.name for service in missing)}")
         for service in missing:
             for name in service.before:
                 self._await(next(other for other in wanted if other.name == name), say)
-            say(f"starting {service.name}")
             self._start(service)
         for service in missing:
             self._await(service, say)
@@ -187,8 +190,8 @@ class Stack:
                 log = self._logs.setdefault(service.name, LogPart(self.log(service.name)))
                 saw = f"{saw}; it wrote: {log.cause()}"
                 raise Failed(service.name, saw, "the service must start", f"see {log.path}")
-            if time.monotonic() - reminded > 5:
-                say(f"waiting for {service.name}")
+            if time.monotonic() - reminded > REMIND:
+                say(f"still waiting for {service.name}; its log is {self.log(service.name)}")
                 reminded = time.monotonic()
             time.sleep(0.1)
 

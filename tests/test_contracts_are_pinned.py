@@ -81,7 +81,7 @@ FILES = {
 
 RUN = {
     *("run.json", "config.yaml", "uses", "lock", "metrics.jsonl", "shipped.json", "ledger.jsonl", "samples.jsonl"),
-    *("measurements.json", "judgement.json", "release.json", "page.html", "description.md"),
+    *("measurements.json", "judgement.json", "release.json", "page.html", "description.md", "example.png"),
     *(f"logs/{stage}.log" for stage in ("convert", "snapshot", "train", "evaluate", "compress", "export")),
 }
 
@@ -135,6 +135,8 @@ JUDGING = (
     "view/examples.py",
     "view/rows.py",
     "view/report.py",
+    "view/confusion.py",
+    "view/worst.py",
 )
 """Where numbers decide what is guessed, read, found to be similar or suspicious, and judged."""
 OF_MEMORY = re.compile(

@@ -107,7 +107,7 @@ def test_the_table_of_variants_says_which_one_lost_and_which_one_gained(tmp_path
     worse, better = variant("worse", 0.02, ["int8_dynamic"]), variant("better", -0.01, ["int8_dynamic"])
     variants = [worse, better, variant("plain", 0.0, [])]
     said = list(lines(facts(variants=variants, judgement=judgement, metric="accuracy")))
-    assert "(loses 0.0200)" in said[0] and "(gains 0.0100)" in said[1] and "0.50 x time" in said[1]
+    assert "(loses 0.0200)" in said[0] and "(gains 0.0100)" in said[1] and "2.00 x faster than litert" in said[1]
     assert said[1].endswith("on the front, chosen")
     assert "(" not in said[2]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -174,8 +176,8 @@ def test_the_curves_of_two_classes_are_those_of_the_positive_one_with_the_values
     scores = logits[:, 1] * (-1 if positive else 1)
     assert value["average_precision"] == pytest.approx(average_precision_score(own, scores), rel=1e-12)
     assert titles(figure) == [
-        f"test: average precision of {of} {value['average_precision']:.4f}",
-        f"area under the ROC of {of} {value['roc_auc']:.4f}",
+        f"test: average precision\nof {of}: {value['average_precision']:.4f}",
+        f"test: area under the ROC\nof {of}: {value['roc_auc']:.4f}",
     ]
     [ranked], [passed] = (axes.lines for axes in figure.axes)
     assert ranked.get_label() == of and ranked.get_drawstyle() == "steps-post"
@@ -195,8 +197,8 @@ def test_curves_of_several_classes_are_of_those_that_occur_and_their_titles_of_t
     assert areas == pytest.approx([5 / 6, 4 / 6]), "of the six pairs of one that is and one that is not"
     precision = np.mean([average_precision_score(truth, score) for score, truth in list(orders.values())[:2]])
     assert titles(figure) == [
-        f"test: average precision, macro average of 2 classes: {precision:.4f}",
-        "area under the ROC, macro average of 2 classes: 0.7500",
+        f"test: average precision\nmacro average of 2 classes: {precision:.4f}",
+        "test: area under the ROC\nmacro average of 2 classes: 0.7500",
     ]
 
 
@@ -231,11 +233,40 @@ def test_each_picture_that_was_taken_wrong_has_its_caption_below_it(count: int, 
             assert not axes.images and not axes.axison
             continue
         [text] = axes.texts
-        assert text.get_text() == f"99% sure\n{'x' * (27 - len(str(number)))}/{number}"
+        assert text.get_text() == f"99% sure\n{'x' * 26}\n{'x' * 14}/{number}", "the whole key, in lines"
         place, box = text.get_window_extent(), axes.get_window_extent()
         assert place.y1 < box.y0 and (place.x0 + place.x1) / 2 == pytest.approx((box.x0 + box.x1) / 2, abs=1)
         assert axes.get_title(loc="center") == "cat taken for dog"
         assert axes.images[0].get_clim() == (0, 255), "black is black, whatever else is in the picture"
+
+
+def laid_out(draw: Any, *arguments: Any) -> Any:
+    """The figure in its style, with everything in its place."""
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **pictures.STYLE}):
+        figure = figure_of(draw, *arguments)
+        figure.get_layout_engine().execute(figure)
+    return figure
+
+
+def covered(texts: list[Any]) -> int:
+    """How many of neighbours cover a part of the next one."""
+    boxes = [text.get_window_extent() for text in texts]
+    return sum(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+@pytest.mark.parametrize("classes", [2, 16, 100])
+def test_no_name_or_title_of_a_plot_covers_another(classes: int) -> None:
+    """Also of classes with long names."""
+    names = [f"class of a long name {number}" for number in range(classes)]
+    labels = np.arange(4 * classes) % classes
+    [axes] = laid_out(pictures.confusion, labels, labels[::-1].copy(), names, "test").axes
+    for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [tick.get_text() for tick in ticks] == names
+    assert not covered(axes.get_yticklabels())
+    orders = {name: (np.arange(4.0 * classes), labels == number) for number, name in enumerate(names)}
+    figure = laid_out(pictures.curves, orders, "test")
+    above = [axes._left_title for axes in figure.axes]
+    assert not covered(above) and all(title.get_window_extent().x1 <= figure.bbox.x1 for title in above)
 
 
 def test_numbers_are_drawn_above_the_true_ones_and_their_errors_counted() -> None:

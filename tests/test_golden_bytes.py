@@ -51,7 +51,7 @@ GOLDEN = {
     "export/README.md": "31e69de5e977df3b",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "20620f0aa0f10aaf",
-    "report/report.json": "adacdbd5d0903b05",
+    "report/report.json": "bb800f48578911ae",
     "report/predictions/test.npy": "9e9f21b96fe3602c",
 }
 

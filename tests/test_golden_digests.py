@@ -15,7 +15,7 @@ GOLDEN_TEXT = {
     "convert/records": "38f3f00e7ada8cac",
     "snapshot/snapshot": "9d7c1da1cef2a24e",
     "train/model": "01727301d6364902",
-    "evaluate/report": "76fbe288d02f9137",
+    "evaluate/report": "1b29bee70d514bb6",
     "compress/saved_model": "575fdefef5180457",
     "compress/litert": "44296db06be45ad6",
     "compress/int8_dynamic": "bc4693dd5b6d0511",

@@ -64,7 +64,7 @@ def test_a_point_of_the_front_is_as_large_as_its_latency_and_crossed_where_it_is
     }  # each with its own circle
     radii = {name: float(re.findall(r' r="([\d.]+)"', shape)[0]) for name, shape in shapes.items()}
     assert radii["slow"] == 14.0 and radii["fast"] == 9.0 and radii["none"] == 4.0, "its area is its latency"
-    assert "0.50 x time" in shapes["fast"] and "x time" not in shapes["none"]
+    assert "2.00 x faster" in shapes["fast"] and "faster" not in shapes["none"]
     assert ["<line" in shapes[name] for name in points] == [False, False, False, True, False]
     x1, y1, x2, y2 = (float(re.findall(rf' {end}="([-\d.]+)"', shapes["out"])[0]) for end in ("x1", "y1", "x2", "y2"))
     assert (x2 - x1, y2 - y1) == pytest.approx((8.0, 8.0), abs=0.11), "from corner to corner"

@@ -19,10 +19,11 @@ from tasks.artifacts import Model, Records, Release, Snapshot
 from tasks.compression.judgement import Judgement
 from tasks.config.task import TASKS
 from tasks.training.samples import SAMPLES
-from tasks.view import comparison, examples, report, run_page, sections, summary, trainings
+from tasks.view import columns, comparison, examples, report, run_page, sections, settings, summary, trainings
 from tasks.view import summary as description
 from tasks.view import variants as variants_page
-from tasks.view.facts import Attempt, Facts, StageResult
+from tasks.view.attempts import Attempt
+from tasks.view.facts import Facts, StageResult
 from tests.support.stand_ins import bounded, facts, variant
 
 
@@ -61,13 +62,13 @@ def test_a_sound_is_shown_with_time_to_the_right_and_high_bands_above() -> None:
     ],
 )
 def test_a_share_of_missing_values_is_said_where_there_are_some(statistics: dict[str, Any], said: str) -> None:
-    assert sections._missing(statistics) == said
+    assert columns.missing(statistics) == said
 
 
 def test_a_column_is_described_by_its_middle_or_its_first_values() -> None:
-    assert sections._middle({"quantiles": {"train": [0, 1, 2.5, 3.25, 4.125, 9, 10]}}) == "3.25 (2.5 to 4.125)"
+    assert columns.middle({"quantiles": {"train": [0, 1, 2.5, 3.25, 4.125, 9, 10]}}) == "3.25 (2.5 to 4.125)"
     for values, said in ((["a", "b", "c"], "a, b, c"), (["a", "b", "c", "d"], "a, b, c, …"), ([], "")):
-        assert sections._middle({"histogram": {"values": values}}) == said
+        assert columns.middle({"histogram": {"values": values}}) == said
 
 
 def test_three_shapes_of_images_are_named_and_the_others_counted() -> None:
@@ -377,7 +378,7 @@ def finished(**more: Any) -> Any:
 def test_a_summary_says_what_came_from_the_store_and_how_good_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(summary, "_next", lambda one: "NEXT")
+    monkeypatch.setattr(summary, "_next", lambda one: ["NEXT"])
     run: Any = SimpleNamespace(folder=tmp_path)
 
     def said(one: Any) -> list[str]:
@@ -491,11 +492,10 @@ def test_a_config_is_shown_a_line_for_each_key_and_is_a_preset() -> None:
         "seed": 0,
         "note": "x: y",
     }
-    assert sections.as_yaml({"b": {"c": [1, 2]}, "a": "ü"}) == "b: {c: [1, 2]}\na: ü"
-    written = sections.as_preset(values)
+    assert settings.as_yaml({"b": {"c": [1, 2]}, "a": "ü"}) == "b: {c: [1, 2]}\na: ü"
+    written = settings.as_preset(values)
     assert written.splitlines()[:3] == ["name: a", "train:", "  steps: 9"] and yaml.safe_load(written) == values
-    config = SimpleNamespace(model_dump=lambda mode: values)
-    assert [name for name, _ in sections.config(facts(config=config))] == ["run", "train"]
+    assert [name for name, _ in settings.grouped(values)] == ["run", "train"]
 
 
 def test_curves_that_another_run_made_are_said_to_be_of_it(tmp_path: Path) -> None:

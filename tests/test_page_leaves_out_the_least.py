@@ -13,10 +13,10 @@ import pytest
 
 from tasks.search.space import FloatRange, SpaceConfig
 from tasks.search.table import COMPLETE, PRUNED, Table, Trial
-from tasks.view import charts, comparison, examples, report, rows, summary, trainings
+from tasks.view import charts, columns, comparison, examples, report, rows, summary, trainings
 from tasks.view import examples as samples
 from tasks.view import sections as data
-from tasks.view.report import Sample
+from tasks.view.report_rows import Sample
 from tests.support.stand_ins import facts
 
 
@@ -66,16 +66,6 @@ def test_of_many_slices_the_largest_are_shown_and_the_others_named(more: int) ->
     named = ", ".join(f"s{size} ({size}, not among the largest)" for size in others[: report.CLASSES])
     left = more - report.CLASSES
     assert test.slices_without_score == named + (f" and {left} more, in report.json" if left > 0 else "")
-
-
-@pytest.mark.parametrize("count", [examples.NUMBERS, examples.NUMBERS + 1, 30])
-def test_of_many_numbers_of_an_example_the_first_are_shown(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    features = {"x": {"dtype": "float32", "shape": [count], "names": [f"n{number}" for number in range(count)]}}
-    reader = SimpleNamespace(features=features, arrays=lambda split: {"x": np.arange(2 * count).reshape(2, count)})
-    monkeypatch.setattr(examples, "open_snapshot", lambda path: reader)
-    shown = ", ".join(f"n{number} {count + number}" for number in range(examples.NUMBERS))
-    more = count - examples.NUMBERS
-    assert examples._content(Path(), 1) == ("", shown + (f" and {more} more" if more else ""))
 
 
 @pytest.mark.parametrize("worst", [1, examples.PASSAGES, examples.PASSAGES + 2])
@@ -163,7 +153,7 @@ def test_of_a_long_sample_the_first_lines_are_shown_in_their_width(count: int) -
 def test_of_many_values_and_shapes_three_are_shown(count: int) -> None:
     values = [f"v{number}" for number in range(count)]
     shown = ", ".join(values[:3])
-    assert data._middle({"histogram": {"values": values}}) == shown + ", …" * (count > 3)
+    assert columns.middle({"histogram": {"values": values}}) == shown + ", …" * (count > 3)
     shapes = dict.fromkeys((f"{number}x9" for number in range(count)), 1)
     first = ", ".join(f"{number} x 9" for number in range(min(count, 3)))
     assert data._shapes(shapes) == first + f" and {count - 3} more" * (count > 3)

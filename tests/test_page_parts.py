@@ -211,7 +211,7 @@ def test_a_variant_is_described_by_size_quality_loss_time_and_standing() -> None
         "25.0 kB",
         "0.25 of float",
         "accuracy 0.9000 (loses 0.0100)",
-        "0.50 x time",
+        "2.00 x faster than litert",
         "undecided, too few test examples, on the front, chosen",
     )
     plain = SimpleNamespace(name="int8", metrics=metrics, manifest={"statistics": {"bytes": 25_000}})

@@ -18,7 +18,8 @@ def test_intervals_stay_in_the_report_but_for_the_primary_metric(tmp_path: Path)
     names = ("test/accuracy", "test/loss", "validation/accuracy")
     metrics = {f"{name}{end}": 0.5 for name in names for end in ("", "/low", "/high")}
     metrics_sent = of_stage("accuracy", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
-    assert metrics_sent.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
+    first = {f"Quality/accuracy{end}" for end in ("", "_low", "_high")}
+    assert metrics_sent.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate", *first}
 
 
 def test_an_export_sends_only_its_seconds(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tasks.errors import Failed
 from tasks.evaluation.paired import aligned
 from tasks.runs.home import Home
 from tasks.training.initial import ChampionInit
-from tasks.view import charts, report, results
+from tasks.view import charts, columns, report, results
 from tasks.view import sections as data
 from tasks.view.comparison import Comparison, _environment
 from tasks.view.facts import Facts
@@ -57,8 +57,8 @@ def test_examples_that_are_left_out_are_listed_by_their_reason(monkeypatch: pyte
 
 
 def test_missing_values_are_a_share_of_all_rows() -> None:
-    assert data._missing({"missing": 5, "count": 15, "mean": 1.0}) == "25.0%", "of numbers those that are there count"
-    assert data._missing({"missing": 5, "count": 20}) == "25.0%" and data._missing({"missing": 0, "count": 9}) == ""
+    assert columns.missing({"missing": 5, "count": 15, "mean": 1.0}) == "25.0%", "of numbers those that are there count"
+    assert columns.missing({"missing": 5, "count": 20}) == "25.0%" and columns.missing({"missing": 0, "count": 9}) == ""
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,10 @@ def test_spans_follow_one_another_from_the_oldest(every: str, hours: float) -> N
     assert len({backfill.span_name(begin) for begin, _ in found}) == len(found)
 
 
-@pytest.mark.parametrize("state", ["Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended"])
+@pytest.mark.parametrize(
+    "state",
+    ["Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended", "Rejected", "Awaiting approval", "Stopped"],
+)
 def test_a_run_that_came_to_any_end_is_not_dead(state: str) -> None:
     made = automations.dead_runs("receiver", 99)
     assert f"prefect.flow-run.{state}" in made["trigger"]["expect"] and automations.LEFT in made["trigger"]["expect"]

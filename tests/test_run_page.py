@@ -85,7 +85,11 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
     assert "a simple model (linear model of 8 x 8 pixels)" in text and f"training on 1,075 examples and {took}" in text
     # loss, accuracy, rate, gradient, update, step time: too short for validation
     assert page.count('<polyline class="curve') == 6 + 1, "with the front"
-    assert page.count("data:image/png") == 4 + 6, "with the samples"
+    wrong = len(report_file["splits"]["test"]["most_wrong"])
+    assert wrong and page.count("data:image/png") == 2 + wrong + 6, "plots, the worst examples, the samples"
+    assert page.count('<svg class="confusion"') == 1
+    for name in ("stages", "quality", "slices", "worst-examples", "training", "config", "cost"):
+        assert f'<a href="#{name}">' in page and page.count(f'<h2 id="{name}">') == 1
 
 
 def test_the_page_changes_nothing_when_made_again(page: str, finished: CommandHome) -> None:

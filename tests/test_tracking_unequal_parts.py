@@ -80,7 +80,10 @@ class Store:
         self.calls: list[Any] = []
 
     def get_experiment_by_name(self, name: str) -> Any:
-        return SimpleNamespace(experiment_id="7", artifact_location="mlflow-artifacts:/7")
+        return SimpleNamespace(experiment_id="7", artifact_location="mlflow-artifacts:/7", tags={})
+
+    def set_experiment_tag(self, experiment: str, name: str, value: str) -> None:
+        assert (experiment, name) == ("7", tracked_runs.VIEW)
 
     def search_runs(self, experiments: list[str], query: str, **more: Any) -> list[Any]:
         assert experiments == ["7"] and query == "tags.`millrace.run` = 'the-run'"
@@ -111,7 +114,8 @@ class Store:
 
 def run_of(config: dict[str, Any], parent: Any = None) -> Any:
     record = {"name": "digits", "flow": "tuning", "config": config}
-    return SimpleNamespace(record=record, run_id="the-run", attempt=3, title="title", parent=parent)
+    home: Any = SimpleNamespace(runs=Path("none"))
+    return SimpleNamespace(record=record, run_id="the-run", attempt=3, title="title", parent=parent, home=home)
 
 
 def test_parameters_of_columns_have_names_that_mlflow_takes() -> None:
@@ -142,7 +146,7 @@ def test_every_parameter_is_sent_in_parts_of_a_hundred_and_what_says_nothing_is_
     assert tracked_runs.find_or_begin(store, run_of(config)) == "new"
     sent = {param.key: param.value for param in store.params}
     assert store.sizes == [100, 100, 31] and sent == {f"k{n:03d}.a": str(n) for n in range(230)} | {"no": "0"}
-    assert store.calls == [("7", "title")] and store.tags["millrace.attempts"] == "3"
+    assert store.calls == [("7", "first run")] and store.tags["millrace.attempts"] == "3"
     assert (store.tags["millrace.run"], store.tags["millrace.flow"]) == ("the-run", "tuning")
     assert "mlflow.parentRunId" not in store.tags
     again: Any = Store(found=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import signal
 import struct
@@ -10,10 +12,15 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_ndarray
 
@@ -23,10 +30,12 @@ from tasks.errors import Stopped
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
-from tasks.training.board import FOLDER, written_in
+from tasks.training.board import FOLDER, WORST, written_in
 from tasks.training.config import TrainConfig
+from tasks.training.event_file import EventFile, records
 from tasks.training.fit import fit
 from tasks.training.sections import TensorBoard
+from tasks.view import worst
 from tasks.view.facts import Facts
 from tasks.view.summary import describe_run
 from tests.support.homes import ROOT, CommandHome
@@ -66,9 +75,80 @@ def test_curves_histograms_and_a_trace_are_written_and_change_nothing(
         for name in ("train/loss", "validation/loss"):
             if name in metrics:
                 assert float(written[name, step]) == pytest.approx(metrics[name])
+    [_] = (tmp_path / FOLDER).glob("events.out.tfevents.*")  # over both attempts
+    assert len(list(events(tmp_path / FOLDER))) == len(written), "each point once, also after a resumption"
+    journal = {(name, step) for step, metrics in bench.journal.points for name in metrics}  # type: ignore[attr-defined]
+    assert {point for point in written if point[0].startswith(("train/", "validation/"))} == journal, "the same names"
+    assert not [name for name, _ in written if "seed_generator" in name], "no state of random numbers"
     buckets = written["dense0/kernel", STEPS]
     assert buckets[:, 2].sum() == 16 * 8, "a bucket has its ends and the number of values"
     assert list((tmp_path / FOLDER / "plugins" / "profile").rglob("*.xplane.pb"))
+
+
+def test_a_file_goes_on_with_what_is_whole_of_those_before_it_and_has_a_point_once(tmp_path: Path) -> None:
+    """As TensorBoard's own reader finds it."""
+    first = EventFile(tmp_path)
+    first.scalars(1, {"loss": 0.5})
+    first.scalars(2, {"loss": 0.4, "accuracy": 0.9})
+    first.histograms(2, {"kernel": np.arange(4.0)})
+    first.close()
+    [file] = tmp_path.iterdir()
+    (tmp_path / "events.out.tfevents.0.torn").write_bytes(file.read_bytes()[:-7])
+    again = EventFile(tmp_path)
+    again.scalars(2, {"loss": 9.0, "rate": 0.1})
+    again.scalars(3, {"loss": 0.3})
+    again.close()
+    [file] = tmp_path.iterdir()
+    assert file.name.startswith("events.out.tfevents.") and (tmp_path / "draft").exists() is False
+    reader = EventAccumulator(str(tmp_path)).Reload()
+    points = {
+        name: [(event.step, make_ndarray(event.tensor_proto).item()) for event in reader.Tensors(name)]
+        for name in ("loss", "accuracy", "rate")
+    }
+    assert points["loss"] == [(1, 0.5), (2, pytest.approx(0.4)), (3, pytest.approx(0.3))]
+    assert points["accuracy"] == [(2, pytest.approx(0.9))] and points["rate"] == [(2, pytest.approx(0.1))]
+    assert sorted(reader.Tags()["tensors"]) == ["accuracy", "kernel", "loss", "rate"]
+    EventFile(tmp_path, anew=True).close()
+    assert EventAccumulator(str(tmp_path)).Reload().Tags()["tensors"] == []
+
+
+def test_records_end_at_the_first_that_is_damaged() -> None:
+    def record(content: bytes) -> bytes:
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            writer.write(content)
+        return path.read_bytes()
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "file")
+        whole = record(b"one") + record(b"two") + record(b"three")
+    assert list(records(whole)) == [b"one", b"two", b"three"]
+    damaged = whole.replace(b"two", b"tow")
+    assert list(records(damaged)) == [b"one"] and list(records(whole[:-1])) == [b"one", b"two"]
+
+
+def test_the_worst_examples_are_shown_as_images_and_as_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (8, 4)).save(file := io.BytesIO(), "PNG")
+    picture = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    example = worst.Example("a|b", ["cat", "dog", "98%"], picture, ["5"])
+    shown = worst.Worst(["label", "predicted", "#confidence"], ["age"], 0, [example])
+    monkeypatch.setattr(worst, "worst", lambda facts: shown)
+    facts: Any = SimpleNamespace(
+        run=SimpleNamespace(folder=tmp_path), model=SimpleNamespace(manifest={"counts": {"steps": 7}})
+    )
+    worst.on_board(facts)
+    assert not list(tmp_path.iterdir()), "its training wrote nothing for TensorBoard"
+    (tmp_path / FOLDER).mkdir()
+    for _ in range(2):
+        worst.on_board(facts)
+    written = {name: (step, value) for name, step, value in events(tmp_path / FOLDER / WORST)}
+    step, (width, height, png) = written["worst test examples/a|b"]
+    assert (step, width, height, png) == (7, b"8", b"4", file.getvalue())
+    assert written["worst test examples"][1].item().decode().splitlines() == [
+        "| key | label | predicted | confidence | age |",
+        "| --- | --- | --- | --- | --- |",
+        "| a/b | cat | dog | 98% | 5 |",
+    ]
+    assert written_in(tmp_path) == tmp_path / FOLDER
 
 
 def test_true_stands_for_the_defaults_and_a_trace_has_steps() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, Strict, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
@@ -56,12 +56,18 @@ class Section(BaseModel):
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, model_title_generator=_title
     )
 
+    form_first: ClassVar[tuple[str, ...]] = ()
+    """The fields that Prefect's form shows before the others: those that people change most."""
+
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema)["properties"]
         for name, text in descriptions(cls).items():
             properties[name].setdefault("description", text)
+        if cls.form_first:  # by `position` Prefect (3.8) sorts the fields of its forms
+            for position, name in enumerate(dict.fromkeys((*cls.form_first, *properties))):
+                properties[name]["position"] = position
         return schema
 
     @property

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -55,6 +55,8 @@ STARTS = ("train", "train.init", "train.init.kind")
 
 class Config(Section):
     """A whole pipeline: data, stages and gates."""
+
+    form_first: ClassVar[tuple[str, ...]] = ("name", "seed", "train", "model", "evaluate", "compress", "promote")
 
     name: Annotated[Name, NOT_IDENTITY]
     """The model's name in the registry and in the pages."""

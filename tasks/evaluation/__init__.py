@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.config.task import TASKS
 from tasks.evaluation.config import EvaluateConfig
 
-REPORT_VERSION = 12
+REPORT_VERSION = 13
 """Incremented when the same model and snapshot would give another report."""
 
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,12 @@ STYLE: dict[Any, Any] = {
 MANY = 20
 """With more classes than this, cells have no numbers and classes no curves of their own."""
 
+NAMED = 120
+"""With more classes than this, the confusion matrix has no names."""
+
+LINE, LINES = 26, 3
+"""Characters of a line below an example, and lines of its key; of a longer key these are the last ones."""
+
 
 def picture(draw: Callable[..., Figure]) -> Callable[..., bytes]:
     """Decorate a function that returns a figure: it returns PNG bytes, drawn in `STYLE` alone."""
@@ -70,19 +77,24 @@ def confusion(labels: npt.NDArray, predicted: npt.NDArray, classes: list[str], t
     counts = confusion_matrix(labels, predicted, labels=range(len(classes)))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     right = np.eye(len(classes), dtype=bool)
-    side = min(max(2.2 + 0.42 * len(classes), 4.8), 12)
+    many = len(classes) > MANY
+    side = min(max(2.2 + 0.42 * len(classes), 4.8), 12) if not many else min(4.0 + 0.13 * len(classes), 16)
     figure = Figure((side, side), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(np.where(right, shares, np.nan), cmap="Blues", vmin=0, vmax=1.3)
     # Errors reach full colour at a quarter, so that an error of one in ten is visible.
     axes.imshow(np.where(right | (counts == 0), np.nan, shares), cmap="Oranges", vmin=-0.05, vmax=0.25)
-    if len(classes) <= MANY:
+    if not many:
         for row, column in zip(*np.nonzero(counts), strict=True):
             dark = shares[row, column] > (0.7 if row == column else 0.15)
             ink = "white" if dark else INK
             axes.text(column, row, str(counts[row, column]), color=ink, ha="center", va="center", fontsize=8)
-        axes.set_xticks(range(len(classes)), classes, rotation=45 if max(map(len, classes)) > 3 else 0)
-        axes.set_yticks(range(len(classes)), classes)
+    if len(classes) <= NAMED:
+        names = [shorten(name, LINE) for name in classes]
+        size = 6.0 if many else 9.0
+        slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
+        axes.set_xticks(range(len(names)), names, fontsize=size, **({"rotation": 90} if many else slanted))
+        axes.set_yticks(range(len(names)), names, fontsize=size)
     axes.set(xlabel="predicted", ylabel="label", title=f"{title}: {int(counts[~right].sum())} of {counts.sum()} wrong")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -144,14 +156,19 @@ def curves(orders: dict[str, tuple[npt.NDArray, npt.NDArray]], title: str) -> Fi
             left.plot(recall, precision, drawstyle="steps-post", label=name, **style)
             false, true, _ = passed[name]
             right.plot(false, true, **style)
-    of = f" of {next(iter(orders))}" if len(orders) == 1 else f", macro average of {len(known)} classes:"
+    of = f"of {shorten(next(iter(orders)), LINE)}" if len(orders) == 1 else f"macro average of {len(known)} classes"
     left.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.02))
-    left.set_title(f"{title}: average precision{of} {_mean(average_precision, known):.4f}")
+    left.set_title(f"{title}: average precision\n{of}: {_mean(average_precision, known):.4f}")
     right.set(xlabel="false positives", ylabel="true positives", xlim=(-0.01, 1), ylim=(0, 1.02))
-    right.set_title(f"area under the ROC{of} {_mean(roc_auc, known):.4f}")
+    right.set_title(f"{title}: area under the ROC\n{of}: {_mean(roc_auc, known):.4f}")
     if known:
         left.legend(loc="lower left", ncols=2, fontsize=7)
     return figure
+
+
+def shorten(name: str, most: int) -> str:
+    """Return the beginning of a name that is longer than `most`."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def _mean(measure: Callable[..., float], orders: dict[str, tuple[npt.NDArray, npt.NDArray]]) -> float:
@@ -168,13 +185,16 @@ def most_wrong(images: npt.NDArray[np.uint8], wrong: list[dict[str, Any]], title
     """
     columns = min(len(wrong), 6)
     rows = -(-len(wrong) // columns)
-    figure = Figure((1.7 * max(columns, 3), 2.1 * rows + 0.5), layout="constrained")
+    figure = Figure((1.8 * max(columns, 3), 2.5 * rows + 0.5), layout="constrained")
     figure.suptitle(title, x=0.02, ha="left", fontsize=10, fontweight="bold")
     for axes in figure.subplots(rows, columns, squeeze=False).ravel():
         axes.axis("off")
     for axes, image, row in zip(figure.axes, images, wrong, strict=False):
         axes.imshow(image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=255)
-        axes.set_title(f"{row['label']} taken for {row['predicted']}", fontsize=8, loc="center", fontweight="normal")
-        caption = f"{row['confidence']:.0%} sure\n{row['key'][-28:]}"
+        taken = textwrap.fill(f"{row['label']} taken for {row['predicted']}", LINE)
+        axes.set_title(taken, fontsize=8, loc="center", fontweight="normal")
+        key = row["key"][-LINE * LINES :]
+        lines = [key[start : start + LINE] for start in range(0, len(key), LINE)]
+        caption = "\n".join([f"{row['confidence']:.0%} sure", *lines])
         axes.text(0.5, -0.05, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6.5, color="#52606d")
     return figure

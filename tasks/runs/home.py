@@ -126,6 +126,11 @@ def find_home(start: Path | None = None) -> Home:
     """Return the home of the environment or of the working directory."""
     if path := os.environ.get("MILLRACE_HOME"):
         return Home(Path(path).expanduser().resolve())
+    return local_home(start)
+
+
+def local_home(start: Path | None = None) -> Home:
+    """Return the home that the working directory leads to."""
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
         if (folder / "prefect.yaml").is_file():

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,6 +167,9 @@ class Run:
             row |= {**made, "cached": cached}
         stages = self.record["stages"]
         rows = [old for old in stages.get(stage, []) if old["name"] != artifact.name]
+        if not row["cached"]:
+            spent = self.record["attempts"][-1].setdefault("seconds", {})
+            spent[part_of(stage, row)] = row["seconds"]
         self.note(stages={**stages, stage: [*rows, row]})
 
     def measure(self, name: str, value: Any) -> None:
@@ -188,6 +191,12 @@ class Run:
         ended = _now()
         self.note_attempt(ended=ended, exit_code=exit_code, status=status)
         self.note(exit_code=exit_code, status=status, error=error)
+
+
+def part_of(stage: str, row: Mapping[str, Any]) -> str:
+    """Return the name of what a stage spent its time on: `train`, or of one with several results `compress litert`."""
+    several = row["kind"] in ("model", "variant") and row["name"] != row["kind"]
+    return f"{stage} {row['name']}" if several else stage
 
 
 @contextmanager
@@ -359,7 +368,7 @@ def open_trial(parent: Run, number: int, config: Config) -> TrialRun:
         record = new_record(f"{parent.run_id}/trials/{folder.name}", FLOW, config, identity_of(FLOW, config))
         write(folder / "run.json", pretty(record))
     run = TrialRun(parent, folder)
-    attempt = {**parent.record["attempts"][-1], "attempt": run.attempt + 1}
+    attempt = {**parent.record["attempts"][-1], "attempt": run.attempt + 1, "seconds": {}}
     run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running", sent=False)
     return run
 

@@ -37,6 +37,7 @@ from tasks.errors import Failed
 from tasks.runs.provenance import git_commit, short
 from tasks.runs.runs import Run
 from tasks.store.journal import Point
+from tasks.view.headline import differing, headline
 from tasks.view.summary import MODE, PAGE
 
 REFUSED = re.compile(r"[^/\w.\- :]")
@@ -50,6 +51,25 @@ EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 """Without this tag MLflow's pages ask for the kind of experiment."""
 
 ABOUT = "Made by Millrace: one run per `millrace run`, over all its attempts, of the preset"
+
+NOTE = "mlflow.note.content"
+"""The tag with the description of a run or an experiment."""
+
+SCORE = "millrace.score"
+"""The tag with the primary metric on the test split and its interval."""
+
+VIEW = "mlflow.sharedViewState.millrace"
+"""The tag of an experiment with a view of its list, which MLflow's pages (3.17.2) offer under *Views*: by default they
+show no tag. A status of MLflow tells only whether a run has ended, so that a rejected one is as green as a champion."""
+
+COLUMNS = {
+    "attributes.`Run Name`": 340,
+    "runDateAndNestInfo": 150,
+    "tags.`millrace.score`": 250,
+    "tags.`millrace.outcome`": 150,
+    "duration": 90,
+}
+"""The columns of the view, with their widths in pixels."""
 
 STATUS = {
     "completed": "FINISHED",
@@ -109,11 +129,16 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
         # somebody else's server knows where its artifacts go; those of our own are at hand without it, too
         foreign = client.tracking_uri.startswith("http") and not run.home.owns(client.tracking_uri)
         location = None if foreign else run.home.mlartifacts.as_uri()
-        tags = {**EXPERIMENT, "mlflow.note.content": f"{ABOUT} {name}."}
+        tags = {**EXPERIMENT, NOTE: f"{ABOUT} {name}."}
         experiment_id = client.create_experiment(name, artifact_location=location, tags=tags)
+        known: dict[str, str] = {}
+        note = f"[Score and outcome of each run]({list_of(experiment_id)}). {tags[NOTE]}"
+        client.set_experiment_tag(experiment_id, NOTE, note)
     else:
         check_artifact_location(name, experiment.artifact_location)
-        experiment_id = experiment.experiment_id
+        experiment_id, known = experiment.experiment_id, experiment.tags
+    if VIEW not in known:
+        client.set_experiment_tag(experiment_id, VIEW, view())
     query = f"tags.`millrace.run` = '{run.run_id}'"
     matches = client.search_runs([experiment_id], query, run_view_type=ViewType.ALL, max_results=1)
     if matches:
@@ -131,13 +156,26 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             "millrace.commit": short(git_commit() or "unknown"),
             **_of_parent(run),
         }
-        mlflow_id = client.create_run(experiment_id, run_name=run.title, tags=tags).info.run_id
+        run_name = run.title if run.parent is not None else differing(run.home, run.record, before=run.run_id)
+        mlflow_id = client.create_run(experiment_id, run_name=run_name, tags=tags).info.run_id
     # Also of a run that was found: it may have been interrupted between its creation and here.
     params = [Param(key, value) for key, value in parameters(run.record["config"]).items()]
     for start in range(0, len(params), 100):
         client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
     return mlflow_id
+
+
+def view() -> str:
+    """Return the view that shows score and outcome in the list of runs, as the pages of MLflow store it."""
+    shown = [name for name in COLUMNS if name.startswith("tags.")]
+    state = {"selectedColumns": [*shown, "attributes.`Duration`"], "columnOrder": [*COLUMNS], "columnWidths": COLUMNS}
+    return json.dumps({"name": "Score and outcome", "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})
+
+
+def list_of(experiment: str) -> str:
+    """Return the address of an experiment's list of runs in that view."""
+    return f"#/experiments/{experiment}/runs{MODE}&viewStateShareKey={VIEW.rpartition('.')[2]}"
 
 
 def _of_parent(run: Run) -> dict[str, str]:
@@ -208,7 +246,11 @@ def log_result(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple
         client.log_artifact(mlflow_id, str(path), folder or None)
     viewer = f"#/experiments/{client.get_run(mlflow_id).info.experiment_id}/runs/{mlflow_id}/artifacts/page.html{MODE}"
     note = description.replace(PAGE, f"[full page]({viewer})")
-    tags = {"mlflow.note.content": note, "millrace.outcome": run.record["status"]}
+    tags = {NOTE: note, "millrace.outcome": run.record["status"]}
+    if run.parent is None:
+        line = headline(run)
+        client.update_run(mlflow_id, name=line.title)
+        tags |= {SCORE: line.score} if line.score else {}
     for key, value in tags.items():
         client.set_tag(mlflow_id, key, value)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.training.actions import Curves
 from tasks.training.engines import Engine
+from tasks.training.event_file import EventFile
 from tasks.training.loop import Action
 from tasks.training.meter import Meter
 from tasks.training.sections import TensorBoard
@@ -19,6 +20,10 @@ FOLDER = "tensorboard"
 """The folder, in that of the run, or of a training of several seeds or trials."""
 
 
+WORST = "worst"
+"""In that folder, the worst examples of the test split: a run of its own for TensorBoard."""
+
+
 def written_in(run: Path) -> Path | None:
     """Return the folder to show of a run: what its training wrote, or all of it where several did; None for nothing."""
     folders = [folder for folder in run.rglob(FOLDER) if folder.is_dir()]
@@ -26,13 +31,10 @@ def written_in(run: Path) -> Path | None:
 
 
 class Board:
-    """Writes event files to a folder; a training that goes on adds another file."""
+    """Writes to the event file of a folder; a training that goes on continues it."""
 
     def __init__(self, folder: Path, config: TensorBoard, evaluate_every: int) -> None:
-        import tensorflow as tf
-
-        self._summary: Any = tf.summary
-        self._writer = tf.summary.create_file_writer(str(folder))
+        self._events = EventFile(folder)
         self._trace = Trace(folder, config.trace)
         self.actions: list[Action] = [self._trace]
         """What the loop runs."""
@@ -45,21 +47,17 @@ class Board:
 
     def scalars(self, step: int, metrics: dict[str, float]) -> None:
         """Write a point of the curves."""
-        with self._writer.as_default(step):
-            for name, value in metrics.items():
-                self._summary.scalar(name, value)
-        self._writer.flush()
+        self._events.scalars(step, metrics)
 
     def histograms(self, step: int, engine: Engine) -> None:
-        """Write the distributions of the weights."""
-        with self._writer.as_default(step):
-            for name, values in engine.weights().items():
-                self._summary.histogram(engine.paths[name], values)
+        """Write the distributions of the weights: of numbers that are learned, and not of counters and random state."""
+        weights = {engine.paths[name]: values for name, values in engine.weights().items()}
+        self._events.histograms(step, {name: each for name, each in weights.items() if each.dtype.kind not in "iub"})
 
     def close(self) -> None:
         """End the trace and the file."""
         self._trace.stop()
-        self._writer.close()
+        self._events.close()
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -48,6 +48,11 @@ TAKEN = frozenset({"gradient_norm", "update_ratio", "learned_baseline"})
 
 class TrainConfig(Section):
     """How a model is fitted."""
+
+    form_first: ClassVar[tuple[str, ...]] = (
+        *("steps", "epochs", "batch_size", "learning_rate", "optimizer", "schedule", "clip_norm", "augment"),
+        *("early_stopping", "select", "evaluate_every", "seeds"),
+    )
 
     steps: Steps | None = None
     """Global steps to take; either this or `epochs`."""

@@ -31,6 +31,13 @@ def change(loss: float) -> str:
     return f"{'gains' if loss < 0 else 'loses'} {abs(loss):.4f}"
 
 
+def speed(ratio: float) -> str:
+    """Return the time of a call relative to another one in words: `2.00 x faster`, `1.40 x slower`."""
+    if f"{ratio:.2f}" == "1.00":
+        return "as fast"
+    return f"{ratio:.2f} x slower" if ratio > 1 else f"{1 / ratio:.2f} x faster"
+
+
 def some(names: Sequence[str], most: int) -> str:
     """Return the first names, and the number of others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

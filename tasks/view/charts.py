@@ -13,7 +13,7 @@ from tasks.compression.judgement import FrontEntry
 from tasks.search.space import SpaceConfig
 from tasks.search.table import Table, Trial
 from tasks.store.journal import read as journal_points
-from tasks.view import change, figure, in_words, kilobytes
+from tasks.view import change, figure, in_words, kilobytes, speed
 from tasks.view.words import plain
 
 Points = list[tuple[int, float]]
@@ -320,7 +320,7 @@ def _point(name: str, point: FrontEntry, across: float, down: float, slowest: fl
     if not point.accepted:
         ends = (across - radius, down - radius, across + radius, down + radius)
         shape += '<line class="curve c1" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>'.format(*ends)
-    latency = "" if point.latency is None else f", {point.latency:.2f} x time"
+    latency = "" if point.latency is None else f", {speed(point.latency)}"
     said = escape(f"{name}: {kilobytes(point.bytes)}, {change(point.loss)}{latency}")
     text = f'<text x="{across + radius + 4:.1f}" y="{down + 3.5:.1f}">{escape(name)}</text>'
     return f"<g><title>{said}</title>{shape}{text}</g>"

@@ -24,7 +24,7 @@ from tasks.snapshots.text import Codec
 from tasks.training.samples import FILE, SAMPLES, Cell, read
 from tasks.view import trainings
 from tasks.view.facts import Facts
-from tasks.view.report import Missed
+from tasks.view.words import columns_of
 
 VALUES = 12
 """Values of an array that are shown."""
@@ -92,7 +92,8 @@ def augmented(facts: Facts) -> list[Picture]:
     for name, kind in sorted(input_kinds(opened.features).items()):
         if kind in (IMAGE, SOUND) and not np.array_equal(before[name], after[name]):
             rows = [[_as_pixels(kind, values) for values in of[name][0]] for of in (before, after)]
-            pictures.append(Picture(f"{name}: as stored, and below as the model saw it", _grid(rows)))
+            title = columns_of(snapshot.path).get(name, name)
+            pictures.append(Picture(f"{title}: as stored, and below as the model saw it", _grid(rows)))
     return pictures
 
 
@@ -184,7 +185,6 @@ PICTURES = {
     "curves": "Precision against recall, and true positive rate against false positive rate: of two classes those of "
     "the positive one, of several of each against the others, of more than 20 their mean. The titles have average "
     "precision and area; of several classes the macro average, in which each class counts the same.",
-    "most_wrong": "The wrong predictions with the highest confidence.",
     "bits_by_size": "Bits per byte of each file by its size; lines are the totals of all files.",
     "loss_by_position": "Mean loss by position in the row, which begins without context.",
     "labels": "Predicted probability of each label, for examples with and without it.",
@@ -199,20 +199,19 @@ READABLE = 20_000_000
 SURPRISES = (1.0, 2.5, 4.0, 6.0)
 """Losses in nats from which a token has the next shade of red."""
 
-NUMBERS = 12
-"""Numbers of an example that are shown, at most."""
-
 
 def pictures(facts: Facts) -> list[Picture]:
     """Return the plots in the report."""
     report = facts.one("report")
     folder = report.path / "pictures" if report else Path("nowhere")
     known = [folder / f"{name}.png" for name in PICTURES]
-    others = sorted(set(folder.glob("*.png")) - set(known)) if report else []
+    # the page draws these itself: a matrix whose names can be read, and the examples with all of their columns
+    own = {folder / f"{name}.png" for name, of in (("confusion", facts.test.confusion), ("most_wrong", True)) if of}
+    others = sorted(set(folder.glob("*.png")) - set(known) - own) if report else []
     return [
         Picture(path.stem.replace("_", " "), data_uri(path.read_bytes()), PICTURES.get(path.stem, ""))
         for path in [*known, *others]
-        if path.exists()
+        if path.exists() and path not in own
     ]
 
 
@@ -274,36 +273,3 @@ def _marked(codec: Codec, tokens: NDArray[Any], shades: NDArray[Any]) -> list[tu
             marked.append((pending.decode(errors="replace"), reddest))
         pending, reddest = b"", 0
     return marked + ([(pending.decode(errors="replace"), reddest)] if pending else [])
-
-
-@dataclass(frozen=True)
-class Furthest:
-    """An example of a regression with a large error, as an image or as text with its numbers by name."""
-
-    row: Missed
-    image: str = ""
-    text: str = ""
-
-
-def furthest(facts: Facts) -> list[Furthest]:
-    """Return the examples of a regression with the largest errors."""
-    rows, snapshot = facts.test.furthest, facts.one("snapshot")
-    shown = [("", "") if snapshot is None or row.row is None else _content(snapshot.path, row.row) for row in rows]
-    return [Furthest(row, *content) for row, content in zip(rows, shown, strict=True)]
-
-
-def _content(snapshot: Path, row: int) -> tuple[str, str]:
-    """Return a test example as an image, or as text with its numbers by name."""
-    reader = open_snapshot(snapshot)
-    values = {each.name: np.asarray(reader.arrays("test")[each.name][row]) for each in model_inputs(reader.features)}
-    for value in values.values():
-        if value.ndim == 3 and value.dtype == np.uint8:
-            buffer = io.BytesIO()
-            Image.fromarray(value.squeeze(-1) if value.shape[-1] == 1 else value).save(buffer, format="png")
-            return data_uri(buffer.getvalue()), ""
-    numbers = []
-    for feature, value in values.items():
-        names = reader.features[feature].get("names") or [f"{feature} {number}" for number in range(value.size)]
-        numbers += [f"{name} {number:.4g}" for name, number in zip(names, value.ravel(), strict=False)]
-    more = f" and {len(numbers) - NUMBERS} more" if len(numbers) > NUMBERS else ""
-    return "", ", ".join(numbers[:NUMBERS]) + more

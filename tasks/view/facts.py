@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,16 @@ from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.models import MODELS
 from tasks.models.usage import USES
-from tasks.runs.runs import Run, find_runs
+from tasks.runs.runs import Run, find_runs, part_of
 from tasks.search.table import Table
 from tasks.search.table import read as read_table
+from tasks.store.journal import FILE as JOURNAL
+from tasks.store.journal import read as journal_points
 from tasks.training.seeds import Choice, choice_of
 from tasks.view import kilobytes
-from tasks.view.report import ReportContent, Sample, Split, read, report_of
+from tasks.view.attempts import Attempt, Life, lives
+from tasks.view.report import ReportContent, Split, read, report_of
+from tasks.view.report_rows import Sample
 from tasks.view.words import baselines, describe, describe_search, noun, one, score
 
 STAGES = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
@@ -57,20 +60,6 @@ class StageResult:
         if self.kind == "release":
             return "unchanged" if self.cached else "moved"
         return "from the store" if self.cached else "made"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """An attempt of a run; one that has no end was killed."""
-
-    attempt: int
-    started: str
-    host: str
-    git_commit: str | None = None
-    packages: Mapping[str, str] = field(default_factory=dict)
-    prefect_flow_run_id: str | None = None
-    ended: str = ""
-    status: str = "killed"
 
 
 @dataclass(frozen=True)
@@ -150,10 +139,21 @@ class Facts:
                 results.append(StageResult(stage, *fields, what))
         return results
 
+    @property
+    def parts(self) -> list[str]:
+        """What stages spent their time on in the last attempt, in order."""
+        return [part_of(stage, row) for stage, rows in self.stages.items() for row in rows]
+
     @cached_property
     def attempts(self) -> list[Attempt]:
         """All attempts, the last one at the end."""
         return TypeAdapter(list[Attempt]).validate_python(self.record["attempts"])
+
+    @cached_property
+    def lives(self) -> list[Life]:
+        """All attempts with the seconds that they took."""
+        signs = (point.time for point in journal_points(self.run.folder / JOURNAL))
+        return lives(self.attempts, signs)
 
     @property
     def problem(self) -> Problem | None:

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from tasks.artifacts import Artifact
 from tasks.evaluation import MIN_EXAMPLES, sureness, too_few
 from tasks.view import in_words
+from tasks.view.report_rows import File, Missed, Sample, Sequence, Wrong
 
 T = TypeVar("T")
 
@@ -228,26 +229,6 @@ class Class:
 
 
 @dataclass(frozen=True)
-class File:
-    """A file by the bits per byte of a language model."""
-
-    key: str
-    bits_per_byte: float
-    bytes: int = 0
-    row: int | None = None
-
-
-@dataclass(frozen=True)
-class Missed:
-    """An example of a regression with its targets and predictions."""
-
-    key: str
-    true: tuple[float, ...]
-    predicted: tuple[float, ...]
-    row: int | None = None
-
-
-@dataclass(frozen=True)
 class Split:
     """What was measured on a split."""
 
@@ -273,6 +254,10 @@ class Split:
     best: tuple[File, ...] = ()
     targets: tuple[str, ...] = ()
     furthest: tuple[Missed, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+    """Examples by label (first) and prediction; empty where there are no classes."""
+    most_wrong: tuple[Wrong, ...] = ()
+    sequences: tuple[Sequence, ...] = ()
 
     @property
     def methods(self) -> str:
@@ -327,15 +312,6 @@ class Decision:
     """What was fitted on the validation split, and is part of the export."""
 
     temperature: float | None = None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The text that a language model generated, and its prompt."""
-
-    prompt: str
-    text: str
-    temperature: float = 1.0
 
 
 @dataclass(frozen=True)

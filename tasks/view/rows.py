@@ -14,11 +14,11 @@ from PIL import Image
 from tasks.artifacts import Artifact
 from tasks.errors import Refused
 from tasks.feed import open_snapshot
-from tasks.reader.cast import EPOCH, MICROSECOND
-from tasks.reader.values import NO_TIME
 from tasks.records.reading import RecordsReader
 from tasks.sources.features import Feature
 from tasks.view.examples import VALUES, Texts
+from tasks.view.words import columns_of
+from tasks.view.worst import plain
 
 CHARACTERS = 300
 """Characters of a text that are shown."""
@@ -51,28 +51,11 @@ def _of_records(path: Path, split: str, count: int, colours: bool) -> Iterator[s
         yield f"{split} {row}: {bytes(example['key'][0]).decode()}"
         for name, feature in sorted(reader.features.items()):
             if feature.kind != "key":
-                yield from _value(name, _plain(feature, example[name]), colours)
+                yield from _value(name, _content(feature, example[name]), colours)
 
 
-def _plain(feature: Feature, values: Any) -> Any:
-    """Return the value of a feature as a person reads it."""
-    match feature.kind:
-        case "label":
-            return (feature.classes or ())[int(values[0])]
-        case "time":
-            moment = int(values[0])
-            return "missing" if moment == NO_TIME else (EPOCH + moment * MICROSECOND).isoformat()
-        case "image":
-            return _pixels(bytes(values[0]))
-        case "audio":
-            return f"{len(values[0]):,} bytes of sound"
-        case "number":
-            return np.asarray(values)
-        case "words":
-            return " ".join(bytes(word).decode(errors="replace") for word in values)
-        case "tags":
-            return " ".join((feature.classes or ())[int(number)] for number in values)
-    return bytes(values[0]).decode(errors="replace")
+def _content(feature: Feature, values: Any) -> Any:
+    return _pixels(bytes(values[0])) if feature.kind == "image" else plain(feature, values)
 
 
 def _pixels(payload: bytes) -> Any:
@@ -84,21 +67,21 @@ def _pixels(payload: bytes) -> Any:
 
 def _of_snapshot(path: Path, split: str, count: int, colours: bool) -> Iterator[str]:
     snapshot = open_snapshot(path)
-    texts = Texts(path)
+    texts, columns = Texts(path), columns_of(path)
     for row in range(min(count, _checked(split, snapshot.counts))):
         yield f"{split} {row}"
         for name, array in sorted(snapshot.arrays(split).items()):
-            feature, value = snapshot.features[name], np.asarray(array[row])
+            feature, value, title = snapshot.features[name], np.asarray(array[row]), columns.get(name, name)
             if "vocabulary" in feature:
-                yield from _value(name, texts.decoded(name, value), colours)
+                yield from _value(title, texts.decoded(name, value), colours)
             elif "names" in feature:
                 named = zip(feature["names"], value.ravel().tolist(), strict=True)
-                yield from _value(name, ", ".join(f"{each} {number:.4g}" for each, number in named), colours)
+                yield from _value(title, ", ".join(f"{each} {number:.4g}" for each, number in named), colours)
             elif "classes" in feature:
                 real = np.atleast_1d(value)[np.atleast_1d(value) >= 0]
-                yield from _value(name, " ".join(feature["classes"][number] for number in real.tolist()), colours)
+                yield from _value(title, " ".join(feature["classes"][number] for number in real.tolist()), colours)
             else:
-                yield from _value(name, value, colours)
+                yield from _value(title, value, colours)
 
 
 def _checked(split: str, counts: dict[str, int]) -> int:

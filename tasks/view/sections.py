@@ -7,18 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Artifact
 from tasks.config.task import CONSTANT, TASKS
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.view import charts, in_words, kilobytes, outputs
+from tasks.view import in_words, kilobytes, outputs
+from tasks.view.columns import Column, profiled
+from tasks.view.columns import span as time_span
 from tasks.view.facts import Facts
 from tasks.view.report import Split
 from tasks.view.words import span
-
-FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
 
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
@@ -144,18 +143,6 @@ class Duplicates:
 
 
 @dataclass(frozen=True)
-class Column:
-    """The profile of a column: a picture, quantiles or values, and its association with what is predicted."""
-
-    name: str
-    kind: str
-    missing: str
-    picture: str
-    middle: str
-    association: float | None
-
-
-@dataclass(frozen=True)
 class Data:
     """What is shown of the records: examples, classes and statistics of each split, and what is suspicious."""
 
@@ -196,41 +183,10 @@ def data(facts: Facts) -> Data | None:
         near=TypeAdapter(Duplicates | None).validate_python(statistics.get("near_duplicates")),
         balance=balance,
         figures=figures,
-        columns=_columns(records),
+        columns=profiled(records),
         suspicions=statistics.get("profile", {}).get("suspicions", []),
         predicted=next((name for name, each in features if each.get("role") in ("label", "target")), ""),
     )
-
-
-def _columns(records: Artifact) -> list[Column]:
-    """Return the profile of each column, those with the closest association first."""
-    columns = records.manifest["statistics"].get("profile", {}).get("columns", {})
-    statistics = records.manifest["statistics"]["splits"].get("train", {})
-    return [
-        Column(
-            name,
-            records.manifest["features"][name]["kind"],
-            _missing(statistics.get(name, {})),
-            charts.histogram(column["histogram"]["shares"]),
-            _middle(column),
-            column.get("association"),
-        )
-        for name, column in sorted(columns.items(), key=lambda item: -item[1].get("association", 1.1))
-    ]
-
-
-def _missing(statistics: Mapping[str, Any]) -> str:
-    missing = statistics.get("missing", 0)
-    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)
-    return f"{missing / rows:.1%}" if missing and rows else ""
-
-
-def _middle(column: Mapping[str, Any]) -> str:
-    """Return the median with the middle half of train, or the number of its most frequent values."""
-    if quantiles := column.get("quantiles", {}).get("train"):
-        return f"{quantiles[3]:.4g} ({quantiles[2]:.4g} to {quantiles[4]:.4g})"
-    values = column["histogram"].get("values", [])
-    return ", ".join(values[:3]) + (", …" if len(values) > 3 else "")
 
 
 def _left_out(statistics: Mapping[str, Any]) -> list[tuple[str, int, list[tuple[str, str, str]]]]:
@@ -271,6 +227,8 @@ def _figures(columns: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]
             ("mean ± standard deviation", [f"{c['mean']:.4g} ± {c['std']:.3g}" if "std" in c else "" for c in columns])
         )
         rows.append(("range", [f"{c['min']:.4g} to {c['max']:.4g}" if "std" in c else "" for c in columns]))
+    if any(column.get("kind") == "time" for column in columns):
+        rows.append(("range", [time_span(column) for column in columns]))
     if any("bytes" in column for column in columns):
         sizes = [column.get("bytes") for column in columns]
         rows.append(("bytes, mean (range)", [_range(size) if size else "" for size in sizes]))
@@ -337,31 +295,6 @@ def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifac
             children.append(Leaf("release", f"{release.name} version {release.version}", f"as {release.alias}"))
     name = artifact.name if artifact.name != artifact.kind else ""
     return Leaf(artifact.kind, name, what, children, artifact.digest, "" if by == facts.run.run_id else by)
-
-
-def config(facts: Facts) -> list[tuple[str, str]]:
-    """Return the sections of the config as YAML."""
-    sections: dict[str, Any] = facts.config.model_dump(mode="json")
-    plain = {key: value for key, value in sections.items() if not isinstance(value, dict)}
-    grouped = {"run": plain, **{key: value for key, value in sections.items() if isinstance(value, dict)}}
-    return [(name, as_yaml(values)) for name, values in grouped.items()]
-
-
-def as_yaml(values: dict[str, Any]) -> str:
-    """Return a line per key, in the order of the config class; nested values are in flow style."""
-    lines = [yaml.safe_dump({key: value}, **FLOW).strip()[1:-1] for key, value in values.items()]
-    return "\n".join(lines)
-
-
-def as_preset(values: dict[str, Any]) -> str:
-    """Return the whole config as a preset."""
-    lines = []
-    for name, section in values.items():
-        if isinstance(section, dict):
-            lines += [f"{name}:", *(f"  {line}" for line in as_yaml(section).splitlines())]
-        else:
-            lines.append(as_yaml({name: section}))
-    return "\n".join(lines) + "\n"
 
 
 def environment(facts: Facts) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from tasks.evaluation import gates
 from tasks.runs.runs import Run
@@ -13,7 +12,9 @@ from tasks.training.board import written_in
 from tasks.training.seeds import Choice
 from tasks.view import in_words, outputs, report, seconds, trainings, variants, when
 from tasks.view.facts import Facts
-from tasks.view.report import ReportContent, Sample
+from tasks.view.report import ReportContent
+from tasks.view.report_rows import Sample
+from tasks.view.try_it import command, example_of, short
 from tasks.view.words import describe_search, describe_trial, raw_input
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
@@ -127,10 +128,10 @@ def lines(run: Run, took: float, width: int = 200) -> Iterator[str]:
     yield from _variants(facts)
     if facts.release:
         yield from labelled("release", textwrap.wrap(facts.release.verdict, max(width - 12, 40)))
-    yield from labelled("page", [str(_short(run.folder / "page.html"))])
+    yield from labelled("page", [str(short(run.folder / "page.html"))])
     if export := facts.one("export"):
-        yield from labelled("export", [str(_short(export.path))])
-    yield from labelled("next", [_next(facts)])
+        yield from labelled("export", [str(short(export.path))])
+    yield from labelled("next", _next(facts))
 
 
 def run_lines(facts: Facts, ledgers: Mapping[str, str]) -> Iterator[str]:
@@ -191,18 +192,16 @@ def _variants(facts: Facts, *, with_gates: bool = False) -> Iterator[str]:
         yield from labelled("chosen", [f"{facts.judgement.chosen}, by compress.want"])
 
 
-def _next(facts: Facts) -> str:
-    """Return the next command."""
-    preset = _short(facts.run.folder / "config.yaml")
+def _next(facts: Facts) -> Iterator[str]:
+    """Yield the next commands."""
+    preset = short(facts.run.folder / "config.yaml")
     if facts.release and (run := facts.release.awaits):
-        return f"millrace approve {run} --reason TEXT    (or reject)"
-    if export := facts.one("export"):
-        return f"millrace predict {export.digest[:12]} {raw_input(facts.config)}"
-    if model := facts.one("model"):
-        return f"millrace run release {preset} --release.model {model.digest[:12]}"
-    return f"millrace run training {preset}"
-
-
-def _short(path: Path) -> Path:
-    """Return a path relative to the working directory, if it is below it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        yield f"{command('approve', run)} --reason TEXT    (or reject)"
+    elif export := facts.one("export"):
+        example = example_of(facts.run.folder)
+        yield command("predict", export.digest[:12], short(example) if example else raw_input(facts.config))
+    elif model := facts.one("model"):
+        yield command("run", "release", preset, "--release.model", model.digest[:12])
+    else:
+        yield command("run", "training", preset)
+    yield f"{command('init')} YOURDATA    (a preset for data of your own)"

@@ -25,6 +25,8 @@ EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
 SILENCE = 2.0
 """Seconds after which a line says what the command waits for."""
+AGAIN = 60.0
+"""Seconds after which another line says so, and then twice as long each time."""
 
 BAR = 14
 COLUMNS_BEFORE_FIGURES = BAR + 22
@@ -52,7 +54,7 @@ def show(text: str, style: str = "dim") -> None:
 def wait(text: str) -> None:
     """Show what the command waits for until the next stage, wait or `settle`.
 
-    On a terminal it is a line with a spinner; elsewhere a line after `SILENCE` seconds, and others every `EVERY`.
+    On a terminal it is a line with a spinner; elsewhere a line after `SILENCE` seconds, and hardly any others.
     """
     settle()
     if is_live():
@@ -66,10 +68,10 @@ def wait(text: str) -> None:
 
 
 def _wait(text: str, over: threading.Event) -> None:
-    started, pause = time.monotonic(), SILENCE
+    started, pause, again = time.monotonic(), SILENCE, AGAIN
     while not over.wait(pause):
         show(f"  … {text}, {time.monotonic() - started:.0f} s")
-        pause = EVERY
+        pause, again = again, 2 * again
 
 
 def settle() -> None:

@@ -234,17 +234,3 @@ def pictures(table: Table, space: dict[str, SpaceConfig]) -> Iterator[tuple[str,
             "values and scores of the trials",
             charts.parallel(table, [each for each in by_rank(table) if each in scored], space),
         )
-
-
-def cost(facts: Facts) -> list[tuple[str, str, float, str]]:
-    """Return stage, name and seconds of each result, these also as a percentage of the longest."""
-    longest = max((row.seconds for row in facts.results), default=0) or 1
-    return [
-        (
-            row.stage,
-            row.name if row.kind in ("model", "variant") and row.name != row.kind else "",
-            100 * row.seconds / longest,
-            seconds(row.seconds),
-        )
-        for row in facts.results
-    ]

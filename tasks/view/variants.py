@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Artifact
 from tasks.compression.judgement import Judgement, QualityLoss, SliceLoss, slowest_of
 from tasks.evaluation.gates import Verdict
-from tasks.view import change, in_words, kilobytes
+from tasks.exporting import LITERT
+from tasks.view import change, in_words, kilobytes, speed
 from tasks.view.facts import Facts, measurements
 from tasks.view.words import size_of_float, span
 
@@ -93,9 +94,10 @@ class Row:
         """Return name, size, size of float, quality with its loss, latency, and how it stands."""
         lost = f" ({change(self.loss)})" if self.loss is not None and self.compressed else ""
         score = f"{in_words(metric)} {self.score[0]}{lost}" if self.score else ""
-        speed = "" if self.speed is None else f"{self.speed:.2f} x time"
+        beside = "" if self.speed is None or self.name == LITERT else speed(self.speed)
+        took = beside and f"{beside} {'as' if beside == 'as fast' else 'than'} {LITERT}"
         standing = ", ".join(filter(None, (self.standing, self.place)))
-        return self.name, self.bytes, self.of_float, score, speed, standing
+        return self.name, self.bytes, self.of_float, score, took, standing
 
 
 def row(variant: Artifact, judged: Judgement, metric: str, latency: Latency) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Artifact, Release
@@ -58,8 +59,11 @@ def describe(artifact: Artifact) -> str:
         rows = f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}{of}"
         return rows + _losses(manifest["statistics"]["splits"].values(), block)
     if artifact.kind == "snapshot":
+        columns = columns_of(artifact.path)
         shapes = ", ".join(
-            f"{name} {' x '.join(map(str, row['shape']))}" for name, row in manifest["features"].items() if row["shape"]
+            f"{columns.get(name, name)} {' x '.join(map(str, row['shape']))}"
+            for name, row in manifest["features"].items()
+            if row["shape"]
         )
         return f"{sum(counts.values()):,} examples, {shapes}"
     if artifact.kind == "model":
@@ -76,6 +80,14 @@ def describe(artifact: Artifact) -> str:
     if artifact.kind == "export":
         return f"{counts['variants']} variants checked in a fresh process"
     return artifact.digest[:12]
+
+
+def columns_of(snapshot: Path) -> dict[str, str]:
+    """Return the column of each array of a snapshot that is of one column alone: letters that no file or layer may
+    have are replaced in the array's name, and people know the column's."""
+    description = snapshot / "transform" / "transform.json"
+    layout = json.loads(description.read_bytes())["layout"] if description.is_file() else []
+    return {place["array"]: place["column"] for place in layout if "start" not in place}
 
 
 def _losses(splits: Collection[Mapping[str, int]], block: int) -> str:

@@ -15,7 +15,7 @@ GOLDEN = {
     "convert/records": "6db1ec9afb2b00a1",
     "snapshot/snapshot": "adef11929de5c603",
     "train/model": "c41adde271135fb6",
-    "evaluate/report": "576c81fa54669837",
+    "evaluate/report": "c628f6eec2e919ee",
     "compress/saved_model": "d647862a869486cd",
     "compress/litert": "0c3290d09d355eb4",
     "compress/int8_dynamic": "498a81caeac4c107",
