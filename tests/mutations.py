@@ -1009,8 +1009,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/models/layers/__init__.py",
-        ("        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):\n"),
-        "        if layer.name == LOGITS:\n",
+        "        if layer.name.endswith(LOGITS) or isinstance(layer.kernel_initializer, keras.initializers.Zeros):\n",
+        "        if layer.name.endswith(LOGITS):\n",
         "test_export_answers.py::test_an_initializer_leaves_what_begins_at_0_and_the_output",
         (
             "model.initializer also begins the kernels anew that must be 0 (the ends of attention and "
@@ -1432,8 +1432,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/scoring.py",
-        "            return plain(batch, outputs).sums(), outputs if whole else first(outputs)\n",
-        "            return objective(batch, outputs).sums(), outputs if whole else first(outputs)\n",
+        "            return plain(batch, outputs).sums(), main if whole else first(main)\n",
+        "            return objective(batch, outputs).sums(), main if whole else first(main)\n",
         "test_train_options.py test_train_losses.py",
         (
             "With label smoothing or class weights the validation loss has them too, so that select: best "
@@ -1718,15 +1718,15 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/conversion.py",
-        "    found = in_order(set().union(*(note.classes for note in notes)))",
-        "    found = list(dict.fromkeys(name for note in notes for name in note.classes))",
+        "            found = in_order(set().union(*(note.classes.get(name, {}) for note in notes)))\n",
+        "            found = list(dict.fromkeys(each for note in notes for each in note.classes.get(name, {})))\n",
         "test_convert_parts.py::test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded",
         "The numbers of classes depend on which piece of the source has a class first.",
     ),
     Mutation(
         "tasks/records/conversion.py",
-        "len(feature.classes or ()) > MAX_CLASSES:",
-        "len(feature.classes or ()) > 10 * MAX_CLASSES:",
+        "(count := len(named[name].classes or ())) > MAX_CLASSES:",
+        "(count := len(named[name].classes or ())) > 10 * MAX_CLASSES:",
         "test_convert_parts.py::test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded",
         "A label with too many classes (a name of each row) is not refused.",
     ),
@@ -1836,8 +1836,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/records/sorting.py",
-        "            spill.classes = dict(sorted((Counter(spill.classes) + counts).items()))",
-        "            spill.classes = dict(sorted(counts.items()))",
+        "dict(sorted((Counter(spill.classes.get(name, {})) + counts).items()))",
+        "dict(sorted(counts.items()))",
         "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
         "Classes that occur in the first batches of a piece alone are unknown, and their rows get no number.",
     ),
@@ -1895,7 +1895,7 @@ FIRST = [
     ),
     Mutation(
         "tasks/evaluation/columns.py",
-        'LEFT_OUT = ("label", "target", "weight", "key", "split")',
+        'LEFT_OUT = (*PREDICTED, "weight", "key", "split")',
         'LEFT_OUT = ("label", "weight", "key", "split")',
         "test_evaluate_fine_print.py::test_the_truth_makes_no_condition_of_the_worst_slices",
         "The worst slices of a regression are conditions on its own target.",
@@ -4785,6 +4785,69 @@ SIXTH = [
         ),
     ),
     Mutation(
+        "tasks/models/architectures/user_models.py",
+        "        if getattr(type(model), name) is not getattr(keras.Model, name):\n",
+        "        if name in vars(model):\n",
+        "test_model_import.py",
+        "A class with a train_step of its own is trained by another loss, and nobody says so.",
+    ),
+    Mutation(
+        "tasks/sources/kinds/columns.py",
+        'for field in ("targets", "outputs") for name',
+        'for field in ("targets",) for name',
+        "test_train_several_outputs.py",
+        "A column that a further output predicts is an input of the model.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/several_outputs.py",
+        '            total += weight * others[f"{name}/loss"]\n',
+        '            total += others[f"{name}/loss"]\n',
+        "test_train_several_outputs.py",
+        "The weights of further losses change nothing.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/several_outputs.py",
+        "weighted_sum([scored.losses], self.weights)",
+        "weighted_sum([scored.losses], scored.weights)",
+        "test_train_several_outputs.py",
+        "Class weights count for the main output alone, and the gradient is divided by other weights.",
+    ),
+    Mutation(
+        "tasks/training/meter.py",
+        'name == TOTAL or name.endswith("/loss")',
+        "name == TOTAL",
+        "test_train_several_outputs.py",
+        "Curves of a further loss are divided by a count where examples have weights.",
+    ),
+    Mutation(
+        "tasks/evaluation/further.py",
+        "initial=output_size(examples.features))",
+        "initial=0)",
+        "test_train_several_outputs.py",
+        "A further output is judged by the numbers of the main one.",
+    ),
+    Mutation(
+        "tasks/models/outputs.py",
+        "keras.Model(model.input, parts[0], name=model.name)",
+        "keras.Model(model.input, parts[-1], name=model.name)",
+        "test_train_several_outputs.py",
+        "Exports answer with a further output in place of the main one.",
+    ),
+    Mutation(
+        "tasks/exporting/verify.py",
+        "answers += [(results[name] * scales[name]",
+        "answers = answers or [(results[name] * scales[name]",
+        "test_train_several_outputs.py",
+        "A further output of an export that differs from Keras' is not noticed.",
+    ),
+    Mutation(
+        "tasks/records/column_types/numbers.py",
+        'in ("target", "output", "weight")',
+        'in ("target", "weight")',
+        "test_train_several_outputs.py",
+        "A missing number of a further output becomes a target that is not a number.",
+    ),
+    Mutation(
         "tasks/reader/own_modules.py",
         'module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import_in(self._folder)}',
         'module.__dict__["__builtins__"] = vars(builtins)',
@@ -4853,6 +4916,20 @@ SIXTH = [
         "if False:",
         "test_platform_fine_print.py",
         "A run that is at work when its schedule is removed cannot end: Prefect counts it as crashed.",
+    ),
+    Mutation(
+        "tasks/training/meter.py",
+        'weights, minimised = call.sums["weight"], call.sums.get(TOTAL, call.sums["loss"])',
+        'weights, minimised = call.sums["weight"], call.sums["loss"]',
+        "test_train_spikes.py::test_of_several_outputs_the_sum_that_is_minimised_is_judged",
+        "With train.on_spike a further output may diverge, and no training goes back.",
+    ),
+    Mutation(
+        "tasks/exporting/prediction.py",
+        'answer.setdefault("further", {})[about["column"]] = ROWS[about["task"]](row, about)',
+        'answer.setdefault("further", {})[about["column"]] = ROWS[transform["task"]](row, about)',
+        "test_train_several_outputs.py",
+        "`millrace predict` answers for a further class as for the number of the main output.",
     ),
     Mutation(
         "tasks/view/worst.py",

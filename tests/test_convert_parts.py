@@ -445,7 +445,8 @@ def test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     label = {"label": Feature("label", "int64", role="label")}
-    notes = [Spill(0, classes={"owl": 1, "cat": 2}), Spill(1, classes={"dog": 1, "cat": 1})]
+    counted: list[dict[str, int]] = [{"owl": 1, "cat": 2}, {"dog": 1, "cat": 1}]
+    notes = [Spill(number, classes={"label": each, "other": {"no": 1}}) for number, each in enumerate(counted)]
     assert conversion._with_classes(label, notes)["label"].classes == ("cat", "dog", "owl")
     assert conversion._with_classes(FEATURES, notes)["label"].classes == ("a", "b"), "those that are named stay"
     monkeypatch.setattr(conversion, "MAX_CLASSES", 2)
@@ -774,7 +775,7 @@ def sorted_by(bench: Workbench, name: str, **config: Any) -> tuple[list[Spill], 
 
 def test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place(bench: Workbench) -> None:
     [spill], [table] = sorted_by(bench, "one")
-    assert (spill.read, spill.rows, spill.classes, spill.last) == (7, 7, {"class0": 5, "class1": 2}, True)
+    assert (spill.read, spill.rows, spill.classes, spill.last) == (7, 7, {"label": {"class0": 5, "class1": 2}}, True)
     places = dict(zip(keys(table), table[PLACE].to_pylist(), strict=True))
     expected = split_of_keys(digests([key.encode() for key in places])[:, 0], 0).tolist()
     assert list(places.values()) == expected, "a keyed hash of the key"
@@ -801,7 +802,7 @@ def test_what_is_left_out_of_a_piece_is_that_of_all_its_batches(bench: Workbench
     sorter = Sorter(source, RecordsConfig(filter="label = 'class0'"), bench.staging, "plan")
     [spill] = sorter.sort((0, source.partitions()[0]))
     assert (spill.read, spill.rows, spill.filtered, spill.skipped, spill.quarantined) == (15, 4, 2, 6, 3)
-    assert spill.classes == {"class0": 4}
+    assert spill.classes == {"label": {"class0": 4}}
     assert [key for key, *_ in spill.left_out] == ["s2.0", "s3.0", "s3.1", "s4.0", "s4.1", "s4.2"]
     assert [key for key, *_ in spill.bad] == ["k1", "k3", "k6"]
     lines = (bench.staging.root / spill.quarantine).read_text().splitlines()

@@ -384,9 +384,9 @@ def test_entities_have_the_words_that_they_are_made_of_and_what_is_cut_is_counte
 
 def test_the_columns_of_answers_are_those_of_their_task() -> None:
     listed = {"task": "multilabel", "targets": ["x", "y"], "thresholds": {"x": 0.5, "y": 0.1}}
-    row = predict._columns({"input": "f", "labels": {"x": 0.2, "y": 0.3}, "predicted": ["y"]}, listed)
+    row = predict.columns_of({"input": "f", "labels": {"x": 0.2, "y": 0.3}, "predicted": ["y"]}, listed)
     assert row == {"input": "f", "predicted x": 0.2, "predicted y": 0.3, "predicted": "y", "error": ""}
-    without = predict._columns(
+    without = predict.columns_of(
         {"input": "f", "values": {"x": 1.0, "y": 2.0}}, {"task": "regression", "targets": ["x", "y"]}
     )
     assert without == {"input": "f", "predicted x": 1.0, "predicted y": 2.0, "error": ""}
@@ -395,7 +395,7 @@ def test_the_columns_of_answers_are_those_of_their_task() -> None:
         ("tagging", {"tags": ["O"]}),
         ("language_model", {"bytes": 3, "bits_per_byte": 2.0, "continuation": "x"}),
     ):
-        assert predict._columns({"input": "f", **answer}, {"task": task}) == {"input": "f", **answer, "error": ""}
+        assert predict.columns_of({"input": "f", **answer}, {"task": task}) == {"input": "f", **answer, "error": ""}
 
 
 def test_weights_and_targets_are_described_by_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:

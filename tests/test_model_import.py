@@ -134,6 +134,18 @@ class Turned(layers.Layer):
 
 def turned(outputs):
     return keras.Sequential([Turned(), layers.Flatten(), layers.Dense(outputs)])
+
+def stepping(outputs, method):
+    return type("Stepping", (Net,), {method: lambda self, *arguments, **named: {}})(6, outputs)
+
+def mixed(outputs):
+    keras.config.set_dtype_policy("mixed_float16")
+    return subclassed(outputs)
+
+def compiled(outputs):
+    model = subclassed(outputs)
+    model.compile("sgd", "mse")
+    return model
 """
 PARTS = """
 import keras
@@ -309,6 +321,24 @@ def test_what_cannot_be_trained_exactly_is_one_clear_error(
 ) -> None:
     with pytest.raises(Failed, match=says):
         fit(benches("wrong"), tiny, net(function), CONFIG, seed=5)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "says"),
+    [
+        ("stepping", {"method": "train_step"}, "has a train_step of its own; .*; leave train_step out; .*losses"),
+        ("stepping", {"method": "compute_loss"}, "has a compute_loss of its own; .* add_loss"),
+        ("stepping", {"method": "compute_metrics"}, "has a compute_metrics of its own; .* set evaluate.own_metrics"),
+        ("mixed", {}, "policy was set to mixed_float16; .*; leave it out, and set train.precision"),
+        ("compiled", {}, "a model that is compiled; train.optimizer, .* would be ignored; leave compile out"),
+    ],
+)
+def test_what_model_fit_alone_would_use_is_refused(
+    function: str, given: dict[str, str], says: str, net: Callable[..., ImportedModel], tiny: Snapshot
+) -> None:
+    with pytest.raises(Failed, match=f"model.target: .*{says}"):
+        net(function, **given).build(tiny.manifest["features"], 1)
+    assert keras.config.dtype_policy().name == "float32"
 
 
 def test_a_layer_that_crops_in_training_alone_is_named(

@@ -44,18 +44,12 @@ class Shell:
         keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR", "PIP_CERT") if name in os.environ}
         ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
         pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-        self.variables = {
-            **keep,
-            **ports,
-            **pip,
-            "PATH": f"{environment / 'bin'}:/usr/bin:/bin",
-            "PYTHONPATH": str(folder),
-        }
+        self.variables = {**keep, **ports, **pip, "PATH": f"{environment / 'bin'}:/usr/bin:/bin"}
         self.folder = folder
 
     def __call__(self, *words: str, code: int = 0) -> str:
         done = subprocess.run(words, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False)
-        assert done.returncode == code, f"{shlex.join(words)}\\n{done.stdout[-3000:]}\\n{done.stderr[-3000:]}"
+        assert done.returncode == code, f"{shlex.join(words)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
     def json(self, *words: str) -> Any:
@@ -83,10 +77,10 @@ def project(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Shel
     shell = Shell(environment, parent / NEW.split()[-1])
     (shell.folder / "tasks").mkdir()
     (shell.folder / "tasks/nets.py").write_text(NETS)
-    (shell.folder / "tasks/layers.py").write_text("UNITS = 16\\n")
-    (shell.folder / "flows.py").write_text("TIMES = 2\\n")
+    (shell.folder / "tasks/layers.py").write_text("UNITS = 16\n")
+    (shell.folder / "flows.py").write_text("TIMES = 2\n")
     (shell.folder / "infra").mkdir()
-    (shell.folder / "infra/__init__.py").write_text("raise SystemExit('nobody asks for this one')\\n")
+    (shell.folder / "infra/__init__.py").write_text("raise SystemExit('nobody asks for this one')\n")
     return shell
 
 

@@ -395,6 +395,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         "architecture": lambda path: {"model": {"task": "classification"}, "loss": "cross_entropy"},
         "inference_function": lambda model: "call",
         "load": lambda path: None,
+        "with_main_output": lambda network: network,
         "SnapshotSplit": lambda snapshot, records, split: split,
         "_seen": lambda usage, judge, split: {},
         "make_judge": judges,
@@ -407,6 +408,7 @@ def test_a_report_asks_for_its_metrics_and_its_probes(tmp_path: Path, monkeypatc
         "flat": lambda split, metrics: {},
     }.items():
         monkeypatch.setattr(report, name, stub)
+    monkeypatch.setattr(report.further, "measured", lambda *given: ({}, {}))
     monkeypatch.setattr(report.comparing, "measured", beside)
     monkeypatch.setattr(report.comparing, "flat", lambda *given: {})
     monkeypatch.setattr(report.decisions, "fit", fitted)

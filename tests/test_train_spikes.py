@@ -140,6 +140,11 @@ def test_a_spike_is_above_the_highest_of_the_window_or_not_finite() -> None:
     assert Spikes(None).first(0, call([1.0, 1e9])) is None
 
 
+def test_of_several_outputs_the_sum_that_is_minimised_is_judged() -> None:
+    spikes, calm = Spikes(Rollback(window=2, factor=2.0)), call([1.0, 1.0, 1.0])
+    assert spikes.first(0, replace(calm, sums={**calm.sums, "total_loss": np.array([2.0, 2.0, 9.0])})).step == 2
+
+
 def test_losses_below_zero_spike_by_their_distance_from_the_highest() -> None:
     """A loss of a density's logarithm falls below 0: no step of it is a spike for that."""
     spikes = Spikes(Rollback(window=3, factor=2.0))

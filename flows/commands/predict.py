@@ -48,7 +48,17 @@ def predict(
 
 
 def formatted(row: dict[str, Any]) -> str:
-    """Format a prediction."""
+    """Format a prediction: the main output's, and those of the others by column."""
+    return "; ".join([_main(row), *(f"{name} {_further(answer)}" for name, answer in row.get("further", {}).items())])
+
+
+def _further(answer: dict[str, Any]) -> str:
+    if "class" in answer:
+        return f"{answer['class']} ({answer['confidence']:.3f})"
+    return ", ".join(map(_number, answer["values"].values()))
+
+
+def _main(row: dict[str, Any]) -> str:
     if "class" in row:
         others = ", ".join(f"{other['class']} {other['confidence']:.3f}" for other in row["top"][1:])
         return f"{row['input']}: {row['class']} ({row['confidence']:.3f}; then {others})"

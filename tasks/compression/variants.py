@@ -28,11 +28,12 @@ from tasks.evaluation.report import read_kept
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
 from tasks.evaluation.units import UNITS, Floats, Units
-from tasks.exporting import EVIDENCE, FORMATS, open_variant
+from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, open_variant
 from tasks.exporting.preprocess import in_graph
 from tasks.models.features import TOKENS, Arrays, Input, model_inputs
 from tasks.models.forward import Call, Examples, inference_function
 from tasks.models.keras_file import architecture, functions_of, load
+from tasks.models.outputs import further_function, with_main_output
 from tasks.store.files import pretty, write_arrays
 
 if TYPE_CHECKING:
@@ -263,7 +264,11 @@ class FloatForms:
 
     @cached_property
     def network(self) -> Any:
-        """The Keras model."""
+        """The Keras model, with its main output."""
+        return with_main_output(self._whole)
+
+    @cached_property
+    def _whole(self) -> Any:
         return load(self._model.path)
 
     def path(self, name: str) -> Path:
@@ -278,6 +283,8 @@ class FloatForms:
         parent = None if form.parent is None else self.path(form.parent)
         try:
             others = functions_of(self._model.path, self.network)
+            if name == SAVED_MODEL:
+                others += further_function(self._whole, self._snapshot.manifest["features"])
             form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.file, others)
         except Exception as error:  # each library's converter has its own
             if of_the_machine(error) is not None:

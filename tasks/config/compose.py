@@ -6,7 +6,6 @@ It is loaded from a preset and flags, or is that of a trial: the config of the t
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,10 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tasks.compression.config import CompressConfig
-from tasks.config.base import NOT_IDENTITY, OWN_CODE, Conflict, IsPath, Name, Section, identity
+from tasks.config.base import NOT_IDENTITY, Conflict, IsPath, Name, Section, identity
 from tasks.config.flags import apply_flags, put
 from tasks.config.notify import NotifyConfig
-from tasks.config.paths import add_folders, change_paths, change_searched, located, relative
+from tasks.config.paths import add_folders, change_paths, change_searched, has_own_code, located, relative
 from tasks.config.refusals import explain, quoted
 from tasks.config.task import TASKS
 from tasks.config.yaml_values import read_yaml
@@ -31,9 +30,10 @@ from tasks.models import ModelConfig, default_model, models_for
 from tasks.processes.config import ResourcesConfig
 from tasks.records.config import RecordsConfig
 from tasks.search.config import TuneConfig, Values
-from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig
+from tasks.snapshots.config import SNAPSHOTS, ImageSnapshot, SnapshotConfig, TableSnapshot
 from tasks.sources.kinds import SourceConfig
 from tasks.sources.kinds.catalogues import SklearnSource
+from tasks.sources.kinds.columns import ColumnsSource
 from tasks.training.config import TrainConfig
 from tasks.training.initial import ChampionInit
 
@@ -136,6 +136,28 @@ class Config(Section):
             if self.train.seeds > 1:
                 remedy = "leave it out, and give the best values to the flow pipeline with train.seeds"
                 raise Conflict("train.seeds", self.train.seeds, "a trial is one training, of one seed", remedy)
+        return self
+
+    @model_validator(mode="after")
+    def outputs_can_be_trained(self) -> Config:
+        source, losses = self.source, ", ".join(self.train.losses)
+        columns = source.columns if isinstance(source, ColumnsSource) else {}
+        outputs, main = ((), ()) if not isinstance(source, ColumnsSource) else (source.outputs, source.predicted)
+        try:
+            self.train.fit_outputs(columns, outputs, main)
+        except Conflict as misfit:
+            raise Conflict(f"train.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+        if not losses:
+            return self
+        if not isinstance(self.snapshot, TableSnapshot):
+            rule = f"are of columns, which a snapshot of kind {self.snapshot.kind} does not have"
+            raise Conflict("train.losses", losses, rule, "use snapshot.kind table, which reads images and texts too")
+        if TASKS[self.model.task].of_tokens:
+            rule = f"has an answer for an example, and {self.model.task} one for each token"
+            raise Conflict("train.losses", losses, rule, "leave it out, or use another model.task")
+        if changing := [*(method.kind for method in self.compress.on_models), *["search"] * bool(self.compress.search)]:
+            rule = "makes another model with the main output alone, and train.losses has further ones"
+            raise Conflict("compress", changing[0], rule, "use methods that change the file, such as int8_dynamic")
         return self
 
     @model_validator(mode="after")
@@ -254,7 +276,7 @@ def with_values(config: Config, values: Values) -> Config:
     raw: dict[str, Any] = config.model_dump(mode="json", exclude={"tune"})
     for key in sorted(values, key=lambda key: (key.count("."), not key.endswith(".kind"))):
         put(raw, key.split("."), copy.deepcopy(values[key]), Config, set(values), lambda line: None)
-    if isinstance(train := raw["train"], dict) and not re.match(OWN_CODE, str(train.get("loss"))):
+    if isinstance(train := raw["train"], dict) and not has_own_code([train.get("loss"), train.get("losses")]):
         train["folder"] = None  # it is that of another trial's loss
     return validate(raw)
 
@@ -281,7 +303,7 @@ def check_space(config: Config) -> None:
             rule = "the champion is looked up once, when a run begins, and not for each of its trials"
             raise Conflict(field, "champion", rule, "name its model by digest: {kind: model, model: DIGEST}")
         if missing := next(
-            (each.train.loss for each in changed if each.train.own_loss and not each.train.folder), None
+            (each.train.own_losses[0][1] for each in changed if each.train.own_losses and not each.train.folder), None
         ):
             rule = "is looked for in train.folder, which is the preset's where its own train.loss is one of yours"
             raise Conflict(field, missing, rule, "set train.loss to one of them")

@@ -60,7 +60,7 @@ def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> No
         return
     of_kind = [option for option in options if kind_of(option) == values.get("kind")] or options
     for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):
-        if any(isinstance(mark, NamesOwnCode) for mark in field.metadata) and _has_own_code(values.get(name)):
+        if any(isinstance(mark, NamesOwnCode) for mark in field.metadata) and has_own_code(values.get(name)):
             values.setdefault("folder", str(folder.absolute()))
         add_folders(values.get(name), sections(field.annotation), folder)
         if isinstance(values.get(name), dict) and (of_entries := entries(field.annotation)):
@@ -68,10 +68,11 @@ def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> No
                 add_folders(entry, of_entries, folder)
 
 
-def _has_own_code(value: Any) -> bool:
-    """Return whether a value, or one of a mapping, is a function of the user's."""
-    named = value.values() if isinstance(value, dict) else [value]
-    return any(isinstance(each, str) and re.match(OWN_CODE, each) for each in named)
+def has_own_code(value: Any) -> bool:
+    """Return whether a value, or one within a mapping or list, is a function of the user's."""
+    if isinstance(value, dict | list):
+        return any(map(has_own_code, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and re.match(OWN_CODE, value) is not None
 
 
 def located(path: str, folder: Path) -> str:

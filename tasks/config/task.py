@@ -15,6 +15,13 @@ LABEL, TARGET, WEIGHT = "label", "target", "weight"
 SCORED = "scored"
 """The features of a snapshot that are no inputs: a class, labels or numbers, the weight of an example, and which tokens
 of a row are targets."""
+OUTPUT = "output_of."
+"""Begins the names of the features that further outputs of a model predict, a class or a number each."""
+
+
+def is_input(feature: str) -> bool:
+    """Return whether a feature of a snapshot is an input of a model, by its name."""
+    return feature not in (LABEL, TARGET, WEIGHT, SCORED) and not feature.startswith(OUTPUT)
 
 
 CONSTANT = "constant_"
@@ -42,6 +49,9 @@ class Task:
 
     target: ClassVar[str | None]
     """The feature that a model predicts; a language model needs none."""
+
+    output: ClassVar[str | None] = None
+    """The type of a column that a further output of the task predicts; None where there is no such output."""
 
     options: ClassVar[frozenset[str]]
     """The settings of the sections `train` and `evaluate` that not every task has."""
@@ -133,6 +143,7 @@ class Classification(Task):
     )
     lower_is_better = frozenset({"loss", "calibration_error"})
     target = LABEL
+    output = "category"
     options = OF_CLASSES | frozenset({"evaluate.bins", "evaluate.positive"}) | DECISIONS | PROBED | SLICED
     baselines = {"majority_accuracy": "of always predicting the most frequent class"}
     scores = {"accuracy": "accuracy"}
@@ -184,6 +195,7 @@ class Regression(Task):
     metrics = ("rmse", "mae", "r2", "loss")
     lower_is_better = frozenset({"rmse", "mae", "loss"})
     target = TARGET
+    output = "number"
     options = PROBED | SLICED
     in_target_units = True
     scores = {"rmse": "squared_error"}
@@ -237,16 +249,18 @@ if TYPE_CHECKING:
     ExampleTask = str
     ReadingTask = str
     AnyTask = str
+    OutputTask = str
     LossName = str
     MetricName = str
 else:
     ExampleTask = names(task for task in TASKS.values() if not task.of_tokens)
     ReadingTask = names(task for task in TASKS.values() if not task.generates)
     AnyTask = names(TASKS.values())
+    OutputTask = names(task for task in TASKS.values() if task.output is not None)
     LossName = Literal[*dict.fromkeys(loss for task in TASKS.values() for loss in task.losses)]
     MetricName = Literal[*dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)]
-"""`model.task` of a model with one answer for an example, with one or one for each of its tokens, and of any model; and
-the names of the built-in losses and metrics."""
+"""`model.task` of a model with one answer for an example, with one or one for each of its tokens, and of any model; the
+tasks of further outputs; and the names of the built-in losses and metrics."""
 
 OPTIONS = frozenset().union(*(task.options for task in TASKS.values()))
 """The settings that some task has and some other has not."""

@@ -13,7 +13,7 @@ import polars as pl
 from tasks.errors import Refused
 from tasks.evaluation.config import EvaluateConfig
 from tasks.records.rules import COMPARED, DTYPES
-from tasks.sources.features import Feature
+from tasks.sources.features import PREDICTED, Feature
 
 Masks = dict[str, npt.NDArray[np.bool_]]
 """The examples of each slice, bool [N] by name."""
@@ -26,7 +26,7 @@ MOST_VALUES = 100
 
 MISSING = "missing"
 
-LEFT_OUT = ("label", "target", "weight", "key", "split")
+LEFT_OUT = (*PREDICTED, "weight", "key", "split")
 """Roles of columns that make no conditions: the truth, whose slices each report has, and names of examples."""
 
 

@@ -217,7 +217,7 @@ def run_model(
             kept += pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts)
             if probe is not None and start < probe.rows:
                 expected = probe.call({key: values[: probe.rows - start] for key, values in batch.items()})
-                extents.append(_largest(expected, name))
+                extents.append(largest_of(expected, name))
                 differences.append(float(np.abs(expected - outputs[: len(expected)]).max()))
     joined = {key: np.concatenate([each[key] for each in kept]) for key in kept[0]}
     return ModelOutputs(joined, max(differences), max(extents))
@@ -230,11 +230,11 @@ def _doubled(call: Call, batch: Arrays) -> npt.NDArray[np.float32]:
 
 def _reduce(judge: Judge, name: str, start: int, outputs: npt.NDArray[np.float32]) -> Kept:
     """Reduce the outputs for the rows from `start` on to what is kept."""
-    _largest(outputs, name)
+    largest_of(outputs, name)
     return judge.keep(outputs, start)
 
 
-def _largest(outputs: npt.NDArray[np.float32], name: str) -> float:
+def largest_of(outputs: npt.NDArray[np.float32], name: str) -> float:
     """Return the largest absolute value of outputs; raise `Failed` where they are not finite."""
     largest = max(float(outputs.max()), -float(outputs.min()))
     if not np.isfinite(largest):  # the extremes of a NaN are NaN, and need no temporary array

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config.task import TASKS
 from tasks.errors import Failed
-from tasks.evaluation import REPORT_VERSION, decisions, robustness, slices, units
+from tasks.evaluation import REPORT_VERSION, decisions, further, robustness, slices, units
 from tasks.evaluation.baselines import comparing, learned
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import LEVEL, flat, intervals
@@ -22,6 +22,7 @@ from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
+from tasks.models.outputs import with_main_output
 from tasks.models.usage import Usage
 from tasks.store.files import pretty
 
@@ -52,7 +53,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     """
     plan = architecture(model.path)
     task, loss = plan["model"]["task"], plan["loss"]
-    call = inference_function(load(model.path))
+    network = load(model.path)
+    call = inference_function(with_main_output(network))
     splits: dict[str, Any] = {}
     flattened: dict[str, float] = {}
     counts: dict[str, int] = {}
@@ -86,6 +88,9 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             raise Failed("evaluate.primary", saw, rule, "add examples of each class, or let another metric decide")
         decided, more = decisions.measured(judge, predictions, decision, config)
         details, figures = judge.details(predictions), judge.figures(predictions)
+        others, of_others = further.measured(
+            network, plan.get("losses", {}), snapshot.path, records.path, split, config
+        )
         splits[split] = {
             "examples": judge.examples,
             **({} if judge.units is None else {"units": units.count(judge.units, judge.examples)}),
@@ -97,6 +102,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             **(compared := comparing.measured(task, judge, examples, simple, kept, config)),
             **decided,
             **details,
+            **others,
         }
         constants = {name: row["value"] for name, row in compared["baselines"].items()}
         besides = {**constants, **figures, **more}
@@ -104,6 +110,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             flat(split, metrics)
             | comparing.flat(split, compared, metric)
             | {f"{split}/{name}": value for name, value in besides.items()}
+            | of_others
         )
         counts[split] = judge.examples
         if split == PICTURED:

@@ -27,11 +27,12 @@ from tasks.exporting.config import ExportConfig
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import DECISION, TASK, golden_columns, in_graph, read_transform, usual_task
 from tasks.exporting.readme import LIBRARIES
-from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
+from tasks.exporting.verify import FURTHER, INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
 from tasks.feed import open_snapshot
-from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
+from tasks.models.features import TOKENS, input_arrays, model_inputs, output_size, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import architecture, load, weights_sha256
+from tasks.models.outputs import further_outputs, with_main_output
 from tasks.models.usage import Usage
 from tasks.store.files import pretty, write_arrays
 from tasks.store.staging import Staging
@@ -101,12 +102,15 @@ def build(
             _copy(variant, "", bench.staging, variant.name)
         _copy(snapshot, "transform", bench.staging, "transform")
         reduce(or_, (Usage.of_model(each.path) for each in (model, *changed.values()))).write(bench.staging)
-        if (task := task_of(model, snapshot))["task"] != usual_task(snapshot.manifest["features"]):
+        task = task_of(model, snapshot)
+        if "further" in task or task["task"] != usual_task(snapshot.manifest["features"]):
             bench.staging.put(f"transform/{TASK}", pretty(task))
         if report is not None:
             bench.staging.put(f"transform/{DECISION}", (report.path / decisions.FILE).read_bytes())
-        network = load(model.path)
+        whole = load(model.path)
+        network = with_main_output(whole)
         outputs = golden_outputs(network, inputs, "", task["task"])
+        outputs |= further_outputs_of(whole, inputs, snapshot.manifest["features"])
         for name, other in changed.items():
             outputs |= golden_outputs(load(other.path), inputs, f"/{name}", task["task"])
         with bench.staging.piece(GOLDEN) as piece:
@@ -199,13 +203,27 @@ def packages_of(descriptions: list[dict[str, Any]]) -> list[str]:
 
 
 def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
-    """Return task, loss and targets: a snapshot does not know the task, on which the outputs' meaning depends."""
-    trained = architecture(model.path)
+    """Return task, loss and targets: a snapshot does not know the task, on which the outputs' meaning depends; and by
+    name what the further outputs are, where there are any."""
+    trained, features = architecture(model.path), snapshot.manifest["features"]
+    outputs = further_outputs(features)
+    further = {each.name: {"column": each.column, "task": each.task, **each.meaning} for each in outputs}
     return {
         "task": trained["model"]["task"],
         "loss": trained["loss"],
-        "targets": targets(features) if TARGET in (features := snapshot.manifest["features"]) else [],
+        "targets": targets(features) if TARGET in features else [],
+        **({"further": further} if further else {}),
     }
+
+
+def further_outputs_of(whole: keras.Model, inputs: Batch, features: dict[str, Any]) -> dict[str, npt.NDArray]:
+    """Return a model's further outputs for the golden inputs by name in the file."""
+    outputs = further_outputs(features)
+    if not outputs:
+        return {}
+    sizes = [output_size(features), *(each.size for each in outputs)]
+    _, *parts = np.split(predict(whole, inputs), np.cumsum(sizes)[:-1], axis=1)
+    return {f"{FURTHER}/{each.name}": part for each, part in zip(outputs, parts, strict=True)}
 
 
 def golden_outputs(network: keras.Model, inputs: Batch, suffix: str, task: str) -> dict[str, npt.NDArray]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tasks.errors import Failed
 from tasks.evaluation.tasks.language_model import METRICS, sample
-from tasks.exporting import float_model
+from tasks.exporting import SAVED_MODEL, float_model, open_variant
 from tasks.exporting.prediction import ANSWERS, CONTINUATION, TEMPERATURE, predictions
 from tasks.exporting.preprocess import codec, read_transform
 from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
@@ -21,6 +21,7 @@ from tasks.exporting.score import TextSplit, predictions_of_texts
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS, Arrays
 from tasks.models.forward import Call
+from tasks.models.outputs import FURTHER
 from tasks.reader import Reader, Unusable
 
 
@@ -37,14 +38,15 @@ def predict(export: Path, inputs: list[str], output: Path | None = None) -> list
         `{"input", "labels": {name: confidence}}`, and `"predicted": [name, ...]` where the export has thresholds; of
         regressions `{"input", "values": {name: number}}`. Of taggers `{"input", "tags": [class, ...]}`, where these are
         of entities `"entities": [{"type", "words", "start", "stop"}, ...]`, and `"cut"`, the number of words past the
-        length of a row, which have no tag. Of an input that cannot be read or does not fit the model
+        length of a row, which have no tag. Models with further outputs have their answers in `"further"`, by column. Of
+        an input that cannot be read or does not fit the model
         `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
 
     Raises:
         Failed: the folder is not an export, or the output cannot be written.
     """
     transform = read_transform(export)
-    run = float_model(export)
+    run = open_variant(export / SAVED_MODEL, SAVED_MODEL) if "further" in transform else float_model(export)
     answers = None if output is None else Answers(output)
     returned: list[dict[str, Any]] = []
     try:
@@ -53,7 +55,7 @@ def predict(export: Path, inputs: list[str], output: Path | None = None) -> list
                 if answers is None or "error" in answer:
                     returned.append(answer)
                 if answers is not None:
-                    answers.write([{**raw, **_columns(answer, transform)}])
+                    answers.write([{**raw, **columns_of(answer, transform)}])
     finally:
         if answers is not None:
             answers.close()
@@ -84,12 +86,13 @@ def _answered(name: str, export: Path, transform: dict[str, Any], run: Call) -> 
 
 
 def _rows(
-    rows: list[Row], folder: Path, reader: Reader, transform: dict[str, Any], run: Call
+    rows: list[Row], folder: Path, reader: Reader, transform: dict[str, Any], run: Any
 ) -> Iterator[tuple[Row, dict[str, Any]]]:
     """Yield rows with their answers; a row that the reader refuses with its reason."""
     try:
         inputs = reader(rows, folder)
         outputs = run(inputs)
+        further = run.run(FURTHER, inputs) if "further" in transform else {}
     except ValueError as reason:
         if len(rows) > 1:
             for row in rows:
@@ -98,7 +101,7 @@ def _rows(
         yield rows[0], {"error": _unfit(reason).as_json()}
         return
     complete = ANSWERS[transform["task"]].complete
-    for row, answer in zip(rows, predictions(outputs, transform, inputs), strict=True):
+    for row, answer in zip(rows, predictions(outputs, transform, inputs, further), strict=True):
         yield row, complete(answer, row, transform)
 
 
@@ -109,7 +112,7 @@ def _unfit(reason: ValueError) -> Failed:
     return Failed("row", str(reason), "a row must fit the model's columns", "correct it")  # of a user's function
 
 
-def _columns(answer: dict[str, Any], transform: dict[str, Any]) -> Row:
+def columns_of(answer: dict[str, Any], transform: dict[str, Any]) -> Row:
     """Return an answer as columns of a row, the same ones for every answer of a task."""
     row: Row = {"input": answer["input"]}
     if fields := ANSWERS[transform["task"]].fields:
@@ -119,8 +122,17 @@ def _columns(answer: dict[str, Any], transform: dict[str, Any]) -> Row:
         row |= {f"predicted {name}": values.get(name, "") for name in transform["targets"]}
         if "thresholds" in transform:
             row["predicted"] = ", ".join(answer.get("predicted", ()))
+    for about in transform.get("further", {}).values():
+        row |= _further(about, answer.get("further", {}).get(about["column"], {}))
     error = answer.get("error")
     return {**row, "error": f"{error['saw']}; {error['rule']}" if error else ""}
+
+
+def _further(about: dict[str, Any], answer: dict[str, Any]) -> Row:
+    """Return the answer for a further output as columns of a row."""
+    if fields := ANSWERS[about["task"]].fields:
+        return {f"{field} of {about['column']}": answer.get(field, "") for field in fields}
+    return {f"predicted {name}": answer.get("values", {}).get(name, "") for name in about["targets"]}
 
 
 def _text(name: str, export: Path, transform: dict[str, Any], run: Call) -> dict[str, Any]:

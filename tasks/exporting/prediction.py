@@ -237,17 +237,26 @@ ROWS = {task: answer.row for task, answer in ANSWERS.items() if not answer.sever
 """The prediction for the outputs of an example, by `model.task`."""
 
 
-def predictions(outputs: Any, transform: Transform, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+def predictions(
+    outputs: Any, transform: Transform, inputs: Mapping[str, Any], further: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """Return the predictions for outputs [batch, ...] of the transform's `task`.
 
-    `inputs` are those of the model: a row of words has tags for as many as there are before its padding.
+    Args:
+        inputs: those of the model: a row of words has tags for as many as there are before its padding.
+        further: the further outputs by name, [batch, n] each; their predictions are in `further`, by column.
     """
     given = np.asarray(outputs, np.float64)
     rows = list(given)
     if given.ndim == 3:
         [ids, *_] = (np.asarray(each) for each in inputs.values() if np.shape(each) == given.shape[:2])
         rows = [row[: np.count_nonzero(own)] for row, own in zip(rows, ids, strict=True)]
-    return [ROWS[transform["task"]](row, transform) for row in rows]
+    answers = [ROWS[transform["task"]](row, transform) for row in rows]
+    others = further or {}
+    for name, about in transform["further"].items() if others else ():  # in one order, which a signature has not
+        for answer, row in zip(answers, np.asarray(others[name], np.float64), strict=True):
+            answer.setdefault("further", {})[about["column"]] = ROWS[about["task"]](row, about)
+    return answers
 
 
 PREDICTED = 0.5

@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from tasks.evaluation import SAMPLE_SEED
-from tasks.exporting import FORMATS, SAVED_MODEL
+from tasks.exporting import FORMATS, SAVED_MODEL, further
 from tasks.exporting.formats.format import Format
 from tasks.exporting.formats.saved_model import OUTPUT, PREPROCESS, SIGNATURES
 from tasks.exporting.formats.saved_model import RAW as RAW_SIGNATURE
@@ -301,6 +301,10 @@ def write(
                 answer=answer,
             )
         )
+    if "further" in transform:
+        [variant] = (variant for variant in variants if variant["name"] == SAVED_MODEL)
+        packages, code = _packages(FORMATS[SAVED_MODEL], versions), _code(variant, fields)
+        sections.append(further.section(transform["further"], packages, code, expected[SAVED_MODEL][1]))
     with_cache = [each for each in variants if DECODE in verified[each["name"]].get("signatures", ())]
     if with_cache:
         form = FORMATS[with_cache[-1]["format"]]

@@ -43,6 +43,8 @@ RAW = "raw"
 """The signature that takes raw columns."""
 PREFILL, DECODE = "prefill", "decode"
 """The signatures of a language model that hand back keys and values, and take them with one token more."""
+FURTHER = "further"
+"""The signature that answers for the further outputs of a model, and the prefix of their golden values by name."""
 PACKAGE = "formats"
 """The package that the formats' files are in here."""
 
@@ -71,13 +73,15 @@ def verify(form: Any, folder: str) -> None:
         )
         outputs = golden[own_outputs(variant.name, golden.files)]
         shorter = golden[own_outputs(variant.name, golden.files, SHORTER)] if SHORTER in golden.files else None
+        further = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith(f"{FURTHER}/")}
     description = json.loads((variant / "variant.json").read_bytes())
     before = peak_bytes()
     started = time.perf_counter()
     run = form(variant / description["file"], THREADS)
     interface = run.interface
     measured = {"load_seconds": time.perf_counter() - started}
-    verified = {"format": description["format"], **interface, **compared(run, interface, inputs, raw, outputs, shorter)}
+    found = compared(run, interface, inputs, raw, outputs, shorter, further)
+    verified = {"format": description["format"], **interface, **found}
     measured |= timed(run, {name: np.ascontiguousarray(array[:1]) for name, array in inputs.items()})
     measured |= {"peak_bytes": peak_bytes(), "model_peak_bytes": peak_bytes() - before}
     loaded = {name.partition(".")[0] for name, module in sys.modules.items() if module is not None}
@@ -97,21 +101,30 @@ def shortened(array: Any) -> Any:
 
 
 def compared(
-    run: Any, interface: dict[str, Any], inputs: dict[str, Any], raw: dict[str, Any], outputs: Any, shorter: Any = None
+    run: Any,
+    interface: dict[str, Any],
+    inputs: dict[str, Any],
+    raw: dict[str, Any],
+    outputs: Any,
+    shorter: Any = None,
+    further: Any = None,
 ) -> dict[str, Any]:
     """Return the largest difference from Keras' outputs, the smallest share of equal decisions, and the inputs that
-    the graph makes otherwise of raw columns."""
+    the graph makes otherwise of raw columns.
+
+    A further output, whose unit is another, counts as if it were as large as the main one.
+    """
     import numpy as np
 
     answers, differing = [], []
-    for size, length in shapes(outputs, ahead=shorter is not None):
+    for count, length in shapes(outputs, ahead=shorter is not None):
         examples, expected = inputs, outputs
         if length is not None:
             examples = {name: np.ascontiguousarray(array[:, :length]) for name, array in inputs.items()}
             expected = outputs[:, :length]
         batches = [
-            {name: array[start : start + size] for name, array in examples.items()}
-            for start in range(0, len(outputs), size)
+            {name: array[start : start + count] for name, array in examples.items()}
+            for start in range(0, len(outputs), count)
         ]
         answers.append((np.concatenate([run(batch) for batch in batches]), expected))
     if shorter is not None:
@@ -121,6 +134,11 @@ def compared(
         answers.append((run.raw(raw), outputs))
     if DECODE in interface.get("signatures", ()):
         answers.append((decoded(run, inputs["tokens"]), outputs))
+    if FURTHER in interface.get("signatures", ()):
+        results = run.run(FURTHER, inputs)
+        assert results.keys() == further.keys(), sorted(results)
+        scales = {name: np.float32(size(outputs) / size(expected)) for name, expected in further.items()}
+        answers += [(results[name] * scales[name], expected * scales[name]) for name, expected in further.items()]
     for actual, expected in answers:
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (
             f"outputs {actual.dtype} {actual.shape} for {expected.dtype} {expected.shape}"
@@ -172,6 +190,11 @@ def unequal(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
         for name, array in expected.items()
         if (actual[name].dtype, actual[name].tobytes()) != (array.dtype, array.tobytes())
     )
+
+
+def size(outputs: Any) -> float:
+    """Return the largest of outputs without their signs, or 1 where that is smaller."""
+    return max(1.0, float(abs(outputs).max()))
 
 
 def decisions(outputs: Any) -> Any:

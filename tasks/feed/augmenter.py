@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.task import ARRAY, IMAGE, LABEL, NUMBERS, PREDICTED, SCORED, SOUND, TARGET, TOKENS, WEIGHT
+from tasks.config.task import ARRAY, IMAGE, LABEL, NUMBERS, PREDICTED, SOUND, TARGET, TOKENS, WEIGHT, is_input
 from tasks.draws import Draws, Rows, permutation
 from tasks.errors import Refused
 from tasks.feed.augmentations import Augmentation, Shares, Values
@@ -121,7 +121,7 @@ def _mean(own: Values, others: Values, shares: Shares) -> Values:
 
 def input_kinds(features: Mapping[str, Any]) -> dict[str, str]:
     """Return what the inputs of a snapshot are to augmentations, by name, from its features."""
-    return {name: _kind(each) for name, each in features.items() if name not in (LABEL, TARGET, WEIGHT, SCORED)}
+    return {name: _kind(each) for name, each in features.items() if is_input(name)}
 
 
 def _kind(feature: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ traced: so the weights are in an export once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class Function:
 
     outputs: list[str]
     """The names of the graph's outputs."""
+
+    own: list[keras.Variable] = field(default_factory=list)
+    """The variables that it has beside those of the model."""
 
 
 class Memory:

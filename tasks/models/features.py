@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.task import LABEL, SCORED, SERVED_AS, TARGET, WEIGHT
+from tasks.config.task import LABEL, SERVED_AS, TARGET, is_input
 from tasks.errors import Failed
 
 TOKENS = "tokens"
@@ -58,12 +58,12 @@ class InputArrays:
 
 
 def model_inputs(features: dict[str, Any]) -> list[Input]:
-    """Return the features that are neither label, target, weight nor scored, in order of name.
+    """Return the features that are inputs, in order of name.
 
     Raises:
         Failed: there are none.
     """
-    names = sorted(set(features) - {LABEL, TARGET, WEIGHT, SCORED})
+    names = sorted(filter(is_input, features))
     if not names:
         raise Failed("features", ", ".join(features), "a model reads at least one input", "choose another snapshot")
     return [_input(name, features[name]) for name in names]

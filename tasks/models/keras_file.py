@@ -12,7 +12,9 @@ import logging
 import os
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +35,8 @@ MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
 ARCHITECTURE = "architecture.json"
 
+NO_LOSSES: Mapping[str, str] = MappingProxyType({})
+
 SAVED_DATE = "1980-01-01@00:00:00"
 
 
@@ -43,6 +47,7 @@ def save(
     features: dict[str, Any],
     seed: int,
     loss: str | None = None,
+    losses: Mapping[str, str] = NO_LOSSES,
 ) -> dict[str, Any]:
     """Write `model.keras`, `model.weights.h5` and `architecture.json` to the staging, each with reproducible bytes.
 
@@ -52,6 +57,7 @@ def save(
         model: not compiled: an optimizer would triple the files and belongs to the training state.
         features: the snapshot's.
         loss: the loss that was minimised; None for the task's default.
+        losses: those of further outputs, by column.
 
     Returns:
         `{"weights_sha256": ...}`, for the manifest.
@@ -71,6 +77,8 @@ def save(
     described = config.at(Path()).model_dump(mode="json", exclude=config.later())
     architecture_json = {"model": described, "features": features, "seed": seed}
     architecture_json["loss"] = loss or TASKS[config.task].losses[0]
+    if losses:
+        architecture_json["losses"] = dict(losses)
     staging.put(ARCHITECTURE, pretty(architecture_json))
     for name, content in config.own_files().items():
         staging.put(f"{CODE}/{name}", content)
@@ -85,7 +93,7 @@ def load(path: Path) -> keras.Model:
         path: a folder with `architecture.json` and `model.weights.h5`.
 
     Returns:
-        The trained model, not compiled.
+        The trained model with all of its outputs, not compiled.
     """
     architecture_json = architecture(path)
     config = stored_model(architecture_json["model"]).at(path)
@@ -101,7 +109,8 @@ def functions_of(path: Path, model: keras.Model) -> list[Function]:
 
 
 def architecture(path: Path) -> dict[str, Any]:
-    """Read what a model was built from: `{"model": config, "features": the snapshot's, "seed": int, "loss": name}`."""
+    """Read what a model was built from: `{"model": config, "features": the snapshot's, "seed": int, "loss": name}`, and
+    `"losses": {column: name}` where it has further outputs."""
     architecture_json: dict[str, Any] = json.loads((path / ARCHITECTURE).read_bytes())
     return architecture_json
 

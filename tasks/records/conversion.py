@@ -28,7 +28,7 @@ from tasks.records.near.search import Near
 from tasks.records.profile import profile
 from tasks.records.sorting import NAMED, SPILL_VERSION, Sorter, Spill
 from tasks.sources import Bad, Partition, Source, name_some
-from tasks.sources.features import Feature, in_order
+from tasks.sources.features import CLASSED, Feature, in_order
 from tasks.sources.kinds import SourceConfig
 from tasks.store.files import canonical, pretty
 
@@ -171,16 +171,16 @@ def _merge(bench: Workbench, merger: Merger, shards: list[Shard], spills: Spills
 
 
 def _with_classes(features: Mapping[str, Feature], notes: list[Spill]) -> dict[str, Feature]:
-    """Return the features by name, sorted, with the classes of the data where a label names none."""
-    found = in_order(set().union(*(note.classes for note in notes)))
-    named = {
-        name: replace(feature, classes=tuple(found)) if feature.role == "label" and feature.classes is None else feature
-        for name, feature in sorted(features.items())
-    }
+    """Return the features by name, sorted, with the classes of the data where a column of classes names none."""
+    named = dict(sorted(features.items()))
     for name, feature in named.items():
-        if feature.role == "label" and len(feature.classes or ()) > MAX_CLASSES:
-            saw, rule = f"{len(feature.classes or ()):,} classes", f"a label has at most {MAX_CLASSES:,}"
-            raise Failed(f"source.label {name}", saw, rule, "make it a target or an input, or group its values")
+        if feature.kind in CLASSED and feature.classes is None:
+            found = in_order(set().union(*(note.classes.get(name, {}) for note in notes)))
+            named[name] = replace(feature, classes=tuple(found))
+        if feature.kind in CLASSED and (count := len(named[name].classes or ())) > MAX_CLASSES:
+            field = "source.outputs" if feature.role == "output" else "source.label"
+            saw, rule = f"{count:,} classes", f"a {feature.role} has at most {MAX_CLASSES:,}"
+            raise Failed(f"{field} {name}", saw, rule, "make it a target or an input, or group its values")
     return named
 
 
@@ -254,8 +254,8 @@ def _refuse_changed(before: list[tuple[str, str]], after: list[tuple[str, str]])
 
 def _refuse_one_class(features: Mapping[str, Feature], states: Mapping[str, Any]) -> None:
     for name, feature in features.items():
-        if feature.role == "label" and len(classes := states[name]["classes"]) < 2:
-            rule, remedy = "labels need at least two", "add examples of another class"
+        if feature.kind in CLASSED and len(classes := states[name]["classes"]) < 2:
+            rule, remedy = f"{feature.role}s need at least two", "add examples of another class"
             raise Failed(name, f"one class only, {next(iter(classes))}", rule, remedy)
 
 
@@ -289,7 +289,7 @@ def tfds_metadata(
     labels = {
         f"{name}.labels.txt": "".join(f"{label}\n" for label in feature.classes).encode()
         for name, feature in features.items()
-        if feature.classes is not None and feature.role == "label"
+        if feature.classes is not None and feature.kind in CLASSED
     }
     return {"dataset_info.json": pretty(info), "features.json": pretty(schema), **labels}
 

@@ -19,7 +19,7 @@ from tasks.errors import Failed
 from tasks.records.merging import Spills
 from tasks.records.profile import TEST, TRAIN
 from tasks.records.sorting import CONTENT, PLACE, ROW, SPLIT, TIED, hash_of, hashed
-from tasks.sources.features import KEY, Feature, of_role
+from tasks.sources.features import KEY, PREDICTED, Feature, of_role
 from tasks.sources.hashes import SPACE, Handling
 
 PART = 1 << 20
@@ -140,7 +140,7 @@ class _Row:
         group: NDArray[np.int64],
     ) -> list[_Row]:
         """Read the rows of a group, in order of key."""
-        predicted = [name for role in ("label", "target") for name in of_role(features, role)]
+        predicted = [name for role in PREDICTED for name in of_role(features, role)]
         rows = []
         for index in group:
             spill, number = int(table["spill"][index]), int(table["row"][index])

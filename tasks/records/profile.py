@@ -18,7 +18,7 @@ from tasks.reader.values import NO_TIME
 from tasks.records.column_types.numbers import Number
 from tasks.records.merging import Spills
 from tasks.records.sorting import one_chunk
-from tasks.sources.features import Feature, of_role
+from tasks.sources.features import PREDICTED, Feature, of_role
 from tasks.sources.hashes import SPACE
 
 SAMPLE = 10_000
@@ -66,7 +66,7 @@ def profile(spills: Spills, features: Mapping[str, Feature], states: Mapping[str
         name: {split: _values(feature, table[name]) for split, table in samples.items() if table.num_rows}
         for name, feature in shown.items()
     }
-    predicted = [name for role in ("label", "target") for name in of_role(shown, role)]
+    predicted = [name for role in PREDICTED for name in of_role(shown, role)]
     columns: dict[str, dict[str, Any]] = {}
     for name, of_splits in values.items():
         columns[name] = {"histogram": _histogram(of_splits)}
@@ -137,7 +137,7 @@ def _cramers_v(left: Values, right: Values) -> float:
 
 def _is_shown(feature: Feature) -> bool:
     kinds = ("number", "category", "label", "text", "time")
-    return feature.kind in kinds and not feature.shape and feature.role in ("input", "label", "target", "weight")
+    return feature.kind in kinds and not feature.shape and feature.role in ("input", *PREDICTED, "weight")
 
 
 def _sample(spills: Spills, split: str) -> pa.Table:

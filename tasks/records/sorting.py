@@ -26,12 +26,12 @@ from tasks.records.near import ASIDE, compared
 from tasks.records.rules import Rules
 from tasks.sources import Partition, Rows, Source
 from tasks.sources.encoding import Encoded, join, values_of
-from tasks.sources.features import KEY, KEY_FEATURE, Feature, of_role
+from tasks.sources.features import CLASSED, KEY, KEY_FEATURE, Feature, of_role
 from tasks.sources.hashes import digests, hashes_of, places
 from tasks.sources.table_files import hashes_of_rows
 from tasks.store.staging import TEMPORARY, Staging
 
-SPILL_VERSION = 4
+SPILL_VERSION = 5
 """Of the columns of a spill; those of an earlier attempt with other columns are not used."""
 SPILLS, MOVED, QUARANTINE = f"{TEMPORARY}spills", f"{TEMPORARY}moved", "quarantine"
 PLACE, SPLIT, CONTENT = ".place", ".split", (".content0", ".content1")
@@ -74,8 +74,8 @@ class Spill:
     """[key, reason, place] of the first quarantined rows."""
     left_out: list[list[str]] = field(default_factory=list)
     """[key, reason, place] of the first skipped rows."""
-    classes: dict[str, int] = field(default_factory=dict)
-    """Rows by label."""
+    classes: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Rows by class, of each column of classes by name."""
 
     @property
     def rows(self) -> int:
@@ -191,9 +191,10 @@ class Sorter:
         for name, values in (added | {CONTENT[0]: contents[:, 0], CONTENT[1]: contents[:, 1]}).items():
             table = table.append_column(name, pa.array(values))
         table = self._with_hashes(table.take(pa.array(kept)))
-        for name, feature in of_role(self.features, "label").items():
-            counts: Counter[str] = Counter(column_type(feature).state(one_chunk(table[name]), {})["classes"])
-            spill.classes = dict(sorted((Counter(spill.classes) + counts).items()))
+        for name, feature in self.features.items():
+            if feature.kind in CLASSED:
+                counts: Counter[str] = Counter(column_type(feature).state(one_chunk(table[name]), {})["classes"])
+                spill.classes[name] = dict(sorted((Counter(spill.classes.get(name, {})) + counts).items()))
         return table, quarantine
 
     def _typed(

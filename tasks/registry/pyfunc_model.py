@@ -55,7 +55,11 @@ class ExportedModel(PythonModel):
         outputs = next(iter(self._serve(**batch).values())).numpy()
         if self._transform["task"] not in self._prediction["ROWS"] or (params or {}).get("raw"):
             return outputs
-        return self._prediction["predictions"](outputs, self._transform, given)
+        further = {}
+        if "further" in self._transform:
+            results = self._loaded.signatures["further"](**batch)
+            further = {name: tensor.numpy() for name, tensor in results.items()}
+        return self._prediction["predictions"](outputs, self._transform, given, further)
 
     def _inputs(self, given: Any) -> Any:
         """Return the model's inputs by name."""

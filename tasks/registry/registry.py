@@ -45,7 +45,7 @@ PENDING, APPROVED, REJECTED, LAPSED = "pending", "approved", "rejected", "lapsed
 ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAMETER_VALUE)}
 """How MLflow says that there is no such model, and that it has no such alias."""
 
-DESCRIBES = ("task", "classes", "targets", "temperature", "thresholds")
+DESCRIBES = ("task", "classes", "targets", "temperature", "thresholds", "further")
 """What the pyfunc model takes of an export's transform."""
 
 NEEDS = ("mlflow", "numpy", "pandas", "tensorflow")
@@ -206,23 +206,25 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     with np.load(export / "golden.npz") as golden:
         inputs = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith("inputs/")}
         outputs = golden["outputs"]
+        further = {name.partition("/")[2]: golden[name][:1] for name in golden.files if name.startswith("further/")}
     transform = read_transform(export)
     described = {name: transform[name] for name in DESCRIBES if name in transform}
     signature = ModelSignature(_takes(transform, inputs), Schema([_tensor(outputs)]))
     if described["task"] in prediction.ROWS:
         likely = np.full_like(outputs[:1], 100.0)  # every label is predicted: MLflow infers from values
         first = {name: array[:1] for name, array in inputs.items()}
-        signature.outputs = infer_signature(None, prediction.predictions(likely, described, first)).outputs
+        answers = prediction.predictions(likely, described, first, further)
+        signature.outputs = infer_signature(None, answers).outputs
         signature.params = ParamSchema([ParamSpec("raw", DataType.boolean, False)])
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     with mlflow.start_run(run_id=mlflow_id), TemporaryDirectory() as scratch:
-        (answers := Path(scratch) / "transform.json").write_bytes(pretty(described))
+        (about := Path(scratch) / "transform.json").write_bytes(pretty(described))
         logged = Model.log(
             None,
             name=name,
             flavor=Pyfunc,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"export": str(export), "prediction": prediction.__file__, "transform": str(answers)},
+            artifacts={"export": str(export), "prediction": prediction.__file__, "transform": str(about)},
             signature=signature,
             input_example=_example(transform, inputs),
             validate_serving_input=False,  # the export was verified in a fresh process

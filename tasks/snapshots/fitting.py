@@ -196,7 +196,8 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], sourc
 def _csv(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return how rows are written in the source's CSV files: what is between cells, and the names of columns in their
     order where no line has them (`header`), of which those that are predicted (`outputs`) need not be there."""
-    outputs = [source["label"]] if source["label"] is not None else source["targets"]
+    main = [source["label"]] if source["label"] is not None else source["targets"]
+    outputs = [*main, *source.get("outputs", [])]
     header = None if source["header"] is True else source["header"]
     form = {name: source[name] for name in ("encoding", "delimiter", "quote", "escape")}
     return {**form, "header": header, "outputs": outputs}

@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome
-from tasks.config.task import LABEL, TARGET, WEIGHT
-from tasks.errors import Failed
+from tasks.config.task import LABEL, OUTPUT, TARGET, WEIGHT
+from tasks.errors import Failed, Refused
 from tasks.reader import DESCRIPTION, Reader, Unusable
 from tasks.reader.categories import UNKNOWN
 from tasks.records.arrays import ArrayWriter, row_bytes
 from tasks.records.reading import RecordsReader, missing_of, typed
 from tasks.snapshots import LENGTHS, ArrayShard, Progress, lineage_of, parts_of, tags, text, write_array, write_hashes
 from tasks.snapshots.fitting import Layout, choose, fit, lay_out, target_names
-from tasks.snapshots.transforms import Transform
+from tasks.snapshots.transforms import Transform, own_array
 from tasks.snapshots.transforms.function import own_code, reader_files
 from tasks.snapshots.transforms.statistics import Moments
-from tasks.sources.features import Feature, of_role
+from tasks.sources.features import PREDICTED, Feature, of_role
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
 
@@ -47,7 +47,7 @@ TRAIN = "train"
 ROWS = {"image": 32, "audio": 32, "text": 512, "words": 512}
 """Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
 MOST_ROWS = 4096
-READ = ("input", LABEL, TARGET, WEIGHT)
+READ = ("input", *PREDICTED, WEIGHT)
 """Roles of the columns that are read."""
 BATCH_BYTES = 16 << 20
 """Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
@@ -164,15 +164,17 @@ def _fitted(bench: Workbench, records: RecordsReader, given: Mapping[str, Transf
         transforms = choose(records.features, given)
         for file, content in own_code(transforms).items():
             bench.staging.put(f"transform/{file}", content)
-        targets = of_role(records.features, "target")
-        moments = Moments((len(target_names(targets)),))
+        targets, further = of_role(records.features, "target"), of_role(records.features, "output")
+        numbers = {name: {name: each} for name, each in further.items() if each.kind == "number"}
+        groups = {TARGET: targets, **numbers} if targets else numbers
+        moments = {name: Moments((len(target_names(group)),)) for name, group in groups.items()}
 
         def read(names: list[str]) -> Iterator[pa.Table]:
-            if not (wanted := [*names, *targets]):
+            if not (wanted := [*names, *targets, *numbers]):
                 return
             for table in records.tables(TRAIN, wanted, _rows_of(records.features, wanted)):
-                if targets:
-                    moments.add(_target(table, targets))
+                for name, group in groups.items():
+                    moments[name].add(_target(table, group))
                 yield table
 
         fitted = fit(transforms, records.features, read, bench.staging.root / "transform")
@@ -192,19 +194,35 @@ def _fitted(bench: Workbench, records: RecordsReader, given: Mapping[str, Transf
     return Layout(note["features"], description), note["summaries"]
 
 
-def _outputs(records: RecordsReader, layout: Layout, moments: Moments) -> dict[str, dict[str, Any]]:
-    """Return the features of label, target and weight; `moments` are those of the target over the train split."""
+def _outputs(records: RecordsReader, layout: Layout, moments: Mapping[str, Moments]) -> dict[str, dict[str, Any]]:
+    """Return the features of label, target, further outputs and weight; `moments` are those of the numbers that are
+    predicted over the train split, of `target` or by column."""
     outputs: dict[str, dict[str, Any]] = {}
-    for feature in of_role(records.features, "label").values():
-        outputs[LABEL] = {"dtype": "int64", "shape": [], "classes": list(feature.classes or ()), "role": "label"}
+    further = of_role(records.features, "output")
+    for name, feature in of_role(records.features, "label").items():
+        outputs[LABEL] = _of_classes(feature)
         if feature.kind == "tags":
             outputs[LABEL] |= {"dtype": "int32", "shape": [_length(records, layout)]}
+        if further:
+            outputs[LABEL]["column"] = name
     if names := target_names(of_role(records.features, "target")):
-        outputs[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names, "role": "target"}
-        outputs[TARGET] |= moments.as_json()
+        outputs[TARGET] = _of_numbers(names, "target", moments[TARGET])
+    for name, feature in further.items():
+        if (array := f"{OUTPUT}{own_array(name)}") in {*layout.features, *outputs}:
+            raise Refused("source.columns", name, f"another column's array is called {array}", "rename the column")
+        described = _of_classes(feature) if feature.kind == "label" else _of_numbers([name], "output", moments[name])
+        outputs[array] = {**described, "column": name}
     if of_role(records.features, "weight"):
         outputs[WEIGHT] = {"dtype": "float32", "shape": [], "role": "weight"}
     return outputs
+
+
+def _of_classes(feature: Feature) -> dict[str, Any]:
+    return {"dtype": "int64", "shape": [], "classes": list(feature.classes or ()), "role": feature.role}
+
+
+def _of_numbers(names: list[str], role: str, moments: Moments) -> dict[str, Any]:
+    return {"dtype": "float32", "shape": [len(names)], "names": names, "role": role, **moments.as_json()}
 
 
 def _length(records: RecordsReader, layout: Layout) -> int:
@@ -271,6 +289,10 @@ def _make(records: RecordsReader, reader: Reader, layout: Layout, batch: Batch) 
         arrays[LABEL] = labels if feature.kind == "label" else tags.padded_tags(labels, _length(records, layout))
     if targets := of_role(records.features, "target"):
         arrays[TARGET] = _target(table, targets)
+    for name, feature in of_role(records.features, "output").items():
+        number = feature.kind == "number"
+        answers = _target(table, {name: feature}) if number else typed(table[name], feature)
+        arrays[f"{OUTPUT}{own_array(name)}"] = answers
     for name, feature in of_role(records.features, "weight").items():
         arrays[WEIGHT] = typed(table[name], feature)
     if texts := padded(layout.features):

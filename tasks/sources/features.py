@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["key", "label", "tags", "number", "category", "text", "words", "image", "audio", "time"]
-Role = Literal["input", "key", "label", "target", "weight", "group", "split", "time"]
+Role = Literal["input", "key", "label", "target", "output", "weight", "group", "split", "time"]
+
+PREDICTED: tuple[Role, ...] = ("label", "target", "output")
+"""The roles of columns that a model predicts, those of the main output first."""
+
+CLASSED = ("label", "tags")
+"""The kinds of features that are classes."""
 
 KEY = "key"
 """Name of the feature with the example's stable key, UTF-8; every example has it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -15,7 +16,16 @@ from tasks.processes.config import SIDECAR, ClusterConfig, Role
 from tasks.training.initial import InitConfig, Text
 from tasks.training.optimizers import Adam, OptimizerConfig, Pattern
 from tasks.training.schedules import Cosine, RateScaling, ScheduleConfig
-from tasks.training.sections import BoardConfig, CheckpointConfig, EarlyStopping, Lora, OnSpike, Steps, TensorBoard
+from tasks.training.sections import (
+    BoardConfig,
+    CheckpointConfig,
+    EarlyStopping,
+    Lora,
+    OnSpike,
+    OutputLoss,
+    Steps,
+    TensorBoard,
+)
 from tasks.training.strategies import OneDevice, StrategyConfig
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -30,6 +40,10 @@ NO_SIDECAR = {
     "lora": "gets merged weights, whose scores differ in the last bits from those of the matrices of train.lora",
 }
 """Settings with which `train.evaluate: sidecar` is refused, each with the reason."""
+
+
+TAKEN = frozenset({"gradient_norm", "update_ratio", "learned_baseline"})
+"""What stands in names of metrics where the name of a further output stands in those of its own."""
 
 
 class TrainConfig(Section):
@@ -79,8 +93,12 @@ class TrainConfig(Section):
     """The loss; default: the task's. The errors are for regression. `package.module:function` is one of yours: it takes
     targets and outputs (float32) of some examples and returns a loss for each prediction, in `keras.ops`."""
 
+    losses: Annotated[dict[Text, OutputLoss], LATER, HAS_OWN_CODE] = {}
+    """The further outputs of the model, by the columns of `source.outputs` that they predict. What is minimised is the
+    loss of the main output and these, each times its weight."""
+
     folder: Annotated[Text | None, NOT_IDENTITY, IsPath()] = None
-    """The folder from which the module of an own loss is imported; default: the preset's."""
+    """The folder from which the modules of own losses are imported; default: the preset's."""
 
     label_smoothing: Annotated[float, LATER, Field(ge=0, lt=1)] = 0.0
     """Share of a label's weight that is spread over all classes (Szegedy et al., arXiv 1512.00567)."""
@@ -192,7 +210,7 @@ class TrainConfig(Section):
         losses = TASKS[task].losses
         if self.loss is not None and self.own_loss is None and self.loss not in losses:
             raise Conflict("train.loss", self.loss, f"the losses of {task} are {', '.join(losses)}", "choose one")
-        if self.folder is not None and self.own_loss is None:
+        if self.folder is not None and not self.own_losses:
             rule = f"is ignored: the loss {self.loss or losses[0]} is none of yours"
             raise Conflict("train.folder", self.folder, rule, "leave it out, or set train.loss to module:function")
         check_options("train", self, task)
@@ -328,6 +346,43 @@ class TrainConfig(Section):
     def own_loss(self) -> str | None:
         """The function of `train.loss`, where it is one of the user's."""
         return self.loss if self.loss is not None and ":" in self.loss else None
+
+    @property
+    def own_losses(self) -> list[tuple[str, str]]:
+        """The functions of all losses that are the user's, each with its setting."""
+        named = [("train.loss", self.own_loss), *(("train.losses", output.own) for output in self.losses.values())]
+        return [(setting, function) for setting, function in named if function is not None]
+
+    def fit_outputs(self, columns: Mapping[str, str], outputs: Sequence[str], main: Sequence[str]) -> None:
+        """Raise `Conflict` where `losses` are not those of a source's further outputs, or do not fit their columns.
+
+        Args:
+            columns: the types of the source's columns by name; empty where none has a role.
+            outputs, main: its `source.outputs`, and the columns of its label or targets.
+        """
+        for column, output in self.losses.items():
+            field = "losses"
+            if column in main:
+                rule = "is predicted by the main output, whose loss is train.loss"
+                raise Conflict(field, column, rule, "leave it out")
+            if column not in columns:
+                rule = f"is a column of the source, which are {', '.join(columns) or 'not named in its config'}"
+                raise Conflict(field, column, rule, "correct the name, or use a source with source.columns")
+            if column not in outputs:
+                rule = "is no further output of the source, but an input or what else its role is"
+                raise Conflict(field, column, rule, f"add {column} to source.outputs")
+            if column in TAKEN:
+                rule = f"begins the names of other metrics, as do {', '.join(sorted(TAKEN - {column}))}"
+                raise Conflict(field, column, rule, "rename the column")
+            output.fit(f"losses.{column}", columns[column])
+        if without := [column for column in outputs if column not in self.losses]:
+            rule = f"is a further output, and has no loss: train.losses has {', '.join(self.losses) or 'none'}"
+            remedy = "add it to train.losses, or make it `ignore` in source.columns"
+            raise Conflict("losses", without[0], rule, remedy)
+        for each in self.augment if self.losses else ():
+            if each.mixes:
+                rule = "mixes the labels or targets of two examples, and not their further outputs"
+                raise Conflict("augment", each.kind, rule, "leave it out, or leave out train.losses")
 
     @model_validator(mode="after")
     def own_loss_is_as_it_is(self) -> TrainConfig:

@@ -93,7 +93,7 @@ def fit(
     progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
     engine = make_engine(config, model_config, snapshot, plan, seed, cluster)
-    if (model_config.own or config.own_loss is not None) and cluster.rank == 0:
+    if (model_config.own or config.own_losses) and cluster.rank == 0:
         check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
         begin(engine, config.init, start, model_config, snapshot.features, seed)
@@ -147,7 +147,8 @@ def fit(
     staging.put(LEDGER, meter.ledger.text())
     finished = with_weights({**engine.weights(), **best.best()}, model_config, snapshot, seed)
     goodput.report()
-    saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
+    losses = {column: output.reported for column, output in config.losses.items()}
+    saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss, losses)
     reduce(or_, usage_before(config, model_config, base, start), Usage.of(snapshot)).write(staging)
     return Outcome(
         counts={"steps": step, "parameters": count_weights(finished), "examples": plan.examples},

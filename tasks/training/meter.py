@@ -13,6 +13,9 @@ from tasks.training.group import Seconds
 from tasks.training.ledger import Ledger
 from tasks.training.sections import Rollback
 
+TOTAL = "total_loss"
+"""Name of the weighted sum of the losses of several outputs, which is minimised."""
+
 FIELD = "train.on_spike"
 CALMER = "lower train.learning_rate, lengthen train.schedule.warmup or set train.clip_norm"
 
@@ -42,8 +45,8 @@ class Spikes:
         """Return the first step of a call from `step` on that spikes; the losses before it are remembered."""
         if self.config is None:
             return None
-        weights = call.sums["weight"]
-        losses = np.divide(call.sums["loss"], weights, out=np.zeros_like(call.sums["loss"]), where=weights > 0)
+        weights, minimised = call.sums["weight"], call.sums.get(TOTAL, call.sums["loss"])
+        losses = np.divide(minimised, weights, out=np.zeros_like(minimised), where=weights > 0)
         for number, (loss, finite) in enumerate(zip(losses.tolist(), call.finite.tolist(), strict=True)):
             highest = max(self.recent) if len(self.recent) == self.config.window else None
             if not finite or (highest is not None and loss > self._limit(highest)):
@@ -91,7 +94,8 @@ class StepSums:
 
     sums: dict[str, NDArray[np.float64]]
     """Sums over the examples of a step: `loss` (weight times loss), `weight` (of the losses, class weights included),
-    `seen` (number of scored predictions), and the objective's metrics by name."""
+    `seen` (number of scored predictions), and the objective's metrics by name; of several outputs also `total_loss`,
+    and those of the further ones as `<output>/loss`."""
     gradient_norms: NDArray[np.float64]
     """Global norm of each step's gradient, before clipping."""
     finite: NDArray[np.bool_]
@@ -171,10 +175,12 @@ class Meter:
         self.last = call
 
     def means(self) -> dict[str, float]:
-        """Return the weighted mean of the loss, and the means of the metrics over scored predictions."""
+        """Return the weighted means of the losses, and the means of the metrics over scored predictions."""
+        weight, seen = self.sums["weight"], self.sums["seen"]
         counted = {name: total for name, total in self.sums.items() if name not in ("loss", "weight", "seen")}
-        return {"loss": self.sums["loss"] / self.sums["weight"]} | {
-            name: total / self.sums["seen"] for name, total in counted.items()
+        return {"loss": self.sums["loss"] / weight} | {
+            name: total / (weight if name == TOTAL or name.endswith("/loss") else seen)
+            for name, total in counted.items()
         }
 
     def clear(self) -> None:

@@ -123,7 +123,7 @@ def steps(
     def step(batch: dict[str, Any]) -> Any:
         with tf.GradientTape() as tape:
             outputs = model(objective.inputs(model, batch), training=True)
-            loss = objective(batch, tf.cast(outputs, tf.float32)).sums()["loss"]
+            loss = objective(batch, tf.cast(outputs, tf.float32)).sums()[objective.minimised]
         variables = model.trainable_variables
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         for variable, gradient in zip(variables, gradients, strict=True):

@@ -1,4 +1,5 @@
-"""The smaller sections of `train`: when it ends, what is saved, what a spike does, adapters, and TensorBoard."""
+"""The smaller sections of `train`: losses of further outputs, when it ends, what is saved, what a spike does, adapters,
+and TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,10 +7,44 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, OwnCode, Section
+from tasks.config.task import TASKS, LossName, OutputTask
 from tasks.training.optimizers import Pattern
 
 Steps = Annotated[int, Field(ge=1, le=10**12)]
+
+
+class OutputLoss(Section):
+    """What a further output of the model learns, by which loss, and how much that counts."""
+
+    task: OutputTask
+    """`classification` of a column of type `category`, or `regression` of one of type `number`."""
+    loss: LossName | OwnCode | None = None
+    """Its loss, one of its task or one of yours, as `train.loss`; default: the task's."""
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """Factor of its loss in the sum that is minimised, in which the main output has 1."""
+
+    @property
+    def own(self) -> str | None:
+        """Its loss, where it is one of the user's."""
+        return self.loss if self.loss is not None and ":" in self.loss else None
+
+    @property
+    def reported(self) -> str:
+        """The loss that evaluations and reports have: its own, or the default one of its task where that is the
+        user's."""
+        return TASKS[self.task].losses[0] if self.own is not None or self.loss is None else self.loss
+
+    def fit(self, setting: str, column_type: str) -> None:
+        """Raise `Conflict` for a task that a column of this type does not have, and for the loss of another task."""
+        needed, losses = TASKS[self.task].output, TASKS[self.task].losses
+        if column_type != needed:
+            rule = f"learns a column of type {needed}, and this one is of type {column_type}"
+            fitting = [name for name, task in TASKS.items() if task.output == column_type]
+            raise Conflict(f"{setting}.task", self.task, rule, f"use {' or '.join(fitting)}")
+        if self.reported not in losses:
+            rule = f"the losses of {self.task} are {', '.join(losses)}"
+            raise Conflict(f"{setting}.loss", self.loss, rule, "choose one")
 
 
 class EarlyStopping(Section):

@@ -139,6 +139,7 @@ def choose(
     from tasks.evaluation.splits import SnapshotSplit
     from tasks.evaluation.tasks import make_judge
     from tasks.models import keras_file
+    from tasks.models.outputs import with_main_output
     from tasks.models.usage import Usage
 
     plan = keras_file.architecture(trained[0].path)
@@ -151,10 +152,10 @@ def choose(
     scores = {}
     for number, (name, model) in enumerate(zip(names, trained, strict=True)):
         bench.progress(number, len(trained), "models")
-        scores[name] = scored(keras_file.load(model.path), judges, metric, evaluate)
+        scores[name] = scored(with_main_output(keras_file.load(model.path)), judges, metric, evaluate)
     average = mean_of(trained) if config.select == AVERAGE else None
     if average is not None:
-        scores[AVERAGE] = scored(average, judges, metric, evaluate)
+        scores[AVERAGE] = scored(with_main_output(average), judges, metric, evaluate)
     better = partial(rank, metric=metric, higher=higher)
     chosen = min(scores, key=lambda name: better(scores[name]))  # of equal ones the first: the average is the last
     steps = [model.manifest["steps"] for model in trained]
@@ -173,7 +174,8 @@ def choose(
     bench.staging.put(CHOICE, pretty(asdict(choice)))
     if chosen == AVERAGE:
         assert average is not None
-        saved = keras_file.save(average, bench.staging, model_config, plan["features"], seed, loss)
+        losses = plan.get("losses", {})
+        saved = keras_file.save(average, bench.staging, model_config, plan["features"], seed, loss, losses)
         reduce(or_, (Usage.of_model(model.path) for model in trained)).write(bench.staging)
         counts = {**trained[0].manifest["counts"], "steps": max(steps)}
     else:

@@ -48,17 +48,16 @@ def check_init(config: InitConfig | None) -> None:
 
 
 def loss_files(config: TrainConfig) -> list[tuple[str, str]]:
-    """Return path and SHA-256 of the module of `train.loss`, and of what it imports from its folder; and name and
+    """Return path and SHA-256 of the modules of own losses, and of what they import from their folder; and name and
     version of the packages that these import.
 
     Raises:
         Refused: there is no such module, or it is not Python.
     """
-    if config.own_loss is None:
-        return []
-    folder = Path(config.folder or ".")
-    files = files_of("train.loss", config.own_loss, folder)
-    return [(f"loss/{name}", value) for name, value in deciding(files, folder)]
+    folder, files = Path(config.folder or "."), dict[str, bytes]()
+    for setting, function in config.own_losses:
+        files |= files_of(setting, function, folder)
+    return [(f"loss/{name}", value) for name, value in deciding(dict(sorted(files.items())), folder)]
 
 
 def _sha256(path: Path) -> str:

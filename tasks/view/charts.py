@@ -103,10 +103,13 @@ CHARTS = (
 
 def charts_of(names: Iterable[str]) -> list[Chart]:
     """Return the plots of metrics by name, in their order: after those of every training one of each other metric of
-    the validation split, as of the primary one."""
-    known = {name for chart in CHARTS for name in chart.names}
-    others = sorted({name for name in names if name.startswith(VALIDATION)} - known)
-    added = [Chart(in_words(name.removeprefix(VALIDATION)), {name: "validation"}) for name in others]
+    the validation split, as of the primary one or of a further output."""
+    known, given = {name for chart in CHARTS for name in chart.names}, set(names)
+    others = sorted({name for name in given if name.startswith(VALIDATION)} - known)
+    added = []
+    for name in others:
+        trained = f"train/{(short := name.removeprefix(VALIDATION))}"
+        added.append(Chart(in_words(short), ({trained: "train"} if trained in given else {}) | {name: "validation"}))
     return [*CHARTS[:LOSSES], *added, *CHARTS[LOSSES:]]
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from tasks.artifacts import Artifact
 from tasks.config.task import CONSTANT, TASKS
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.view import in_words, kilobytes
+from tasks.view import in_words, kilobytes, outputs
 from tasks.view.columns import Column, profiled
 from tasks.view.columns import span as time_span
 from tasks.view.facts import Facts
@@ -47,7 +47,7 @@ def metrics(facts: Facts) -> list[tuple[str, str, list[tuple[str, str] | None]]]
             better = "lower is better" if name in losses else "higher is better"
             described = {**FIGURES, **task.baselines, **own, constant: "of the best constant answer"}.get(name, better)
             rows.append((in_words(name), described + (", decides" if name == facts.metric else ""), values))
-    return rows
+    return [*rows, *outputs.metrics(facts)]
 
 
 def few(facts: Facts) -> dict[str, int]:

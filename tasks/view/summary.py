@@ -10,7 +10,7 @@ from tasks.evaluation import gates
 from tasks.runs.runs import Run
 from tasks.training.board import written_in
 from tasks.training.seeds import Choice
-from tasks.view import in_words, report, seconds, trainings, variants, when
+from tasks.view import in_words, outputs, report, seconds, trainings, variants, when
 from tasks.view.facts import Facts
 from tasks.view.report import ReportContent
 from tasks.view.report_rows import Sample
@@ -120,6 +120,7 @@ def lines(run: Run, took: float, width: int = 200) -> Iterator[str]:
         yield from labelled("quality", [facts.score])
     if facts.report and facts.report.beside_simple_model:
         yield from labelled("baseline", [facts.report.beside_simple_model])
+    yield from labelled("outputs", outputs.lines(facts))
     if facts.choice:
         yield from labelled("seeds", trainings.summary(facts.choice))
     if facts.sample:
@@ -156,6 +157,7 @@ def run_lines(facts: Facts, ledgers: Mapping[str, str]) -> Iterator[str]:
         yield from seed_lines(facts.choice)
     if facts.report is not None:
         yield from report_lines(facts.report)
+    yield from labelled("outputs", outputs.lines(facts))
     yield from _variants(facts, with_gates=True)
     for name, text in ledgers.items():
         yield from labelled("ledger", [f"{name}: {text}" if len(ledgers) > 1 else text])

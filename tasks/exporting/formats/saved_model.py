@@ -71,7 +71,7 @@ def run(signature, inputs):
         """Write `model` as a SavedModel into the folder `target`.
 
         Both `SIGNATURES` take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
-        Each of `functions` is a signature with the names of its inputs and outputs, over the same variables.
+        Each of `functions` is a signature with the names of its inputs and outputs, over these variables and its own.
         With `preprocess`, `RAW` takes raw columns and returns the same, and `PREPROCESS` returns the model's inputs.
         """
         import tensorflow as tf
@@ -79,7 +79,8 @@ def run(signature, inputs):
         names = [source.name for source in model.inputs]
         specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in model.inputs]
         module = tf.Module()
-        module.weights = [weight.value for weight in model.weights]
+        further = [weight for function in functions for weight in function.own]
+        module.weights = [weight.value for weight in (*model.weights, *further)]
 
         def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             by_name = inputs[0] if len(names) == 1 else dict(zip(names, inputs, strict=True))
@@ -168,11 +169,14 @@ def _traced(function: Function) -> Any:
 
 
 def functions_in(path: Path) -> list[str]:
-    """Return the names of the signatures of further functions in a SavedModel, sorted, without loading it."""
+    """Return the names of the signatures of functions in a SavedModel that other formats have too, sorted, without
+    loading it."""
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+    from tasks.models.outputs import FURTHER
+
     [meta] = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
-    known = {*SIGNATURES, RAW, PREPROCESS, "__saved_model_init_op"}
+    known = {*SIGNATURES, RAW, PREPROCESS, FURTHER, "__saved_model_init_op"}
     return sorted(name for name in meta.signature_def if name not in known)
 
 

@@ -25,6 +25,7 @@ from tasks.errors import Failed
 from tasks.models.architecture import CODE, Architecture
 from tasks.models.features import TOKENS, classes, model_inputs, targets
 from tasks.models.keras_archive import CONFIG, FIELD, architecture_of, bytes_of, described, load_weights
+from tasks.models.outputs import by_column, together
 
 if TYPE_CHECKING:
     import keras
@@ -35,6 +36,15 @@ USER_MODEL_VERSION = 4
 NAMES = "object_name_uids"
 """Keras' counters of names, which number unnamed layers by process."""
 RULE = "is called with model.arguments, and returns a Keras model"
+
+NOT_CALLED = {
+    "train_step": "set train.loss or train.losses, or let a layer call add_loss",
+    "compute_loss": "set train.loss or train.losses, or let a layer call add_loss",
+    "test_step": "set evaluate.own_metrics",
+    "compute_metrics": "set evaluate.own_metrics",
+    "predict_step": "put what it computes into call",
+}
+"""Methods by which `model.fit` and its siblings compute, which are not called here, and what does their work."""
 
 FILES = r"\.(keras|json)$"
 PATTERNS[FILES] = "must end in .keras"
@@ -82,15 +92,19 @@ class UserModel(Architecture, place=90):
             given, result = model.input, model.output
         else:
             result = self.attempt(lambda: model(given), features)
+        result, further = by_column(result, features, self.task, self.setting)
         result = self._joined(result, features)
         expected = (None, None, outputs) if TASKS[self.task].of_tokens else (None, outputs)
         if len(result.shape) != len(expected) or result.shape[-1] != outputs:
             saw = f"returned a model with outputs {list(result.shape)}"
             rule = f"the task {self.task} needs {list(expected)}: {counted(self.task, outputs)}"
             raise Failed(self.setting, saw, rule, "give its last layer so many units")
-        self._refuse_probabilities(model)
+        self._refuse_probabilities(model, {output.column: output.task for output, _ in further})
         result = keras.layers.Activation("linear", dtype="float32", name="outputs")(result)
-        return keras.Model(given, result, name="brought")
+        others = [
+            keras.layers.Activation("linear", dtype="float32", name=output.array)(tensor) for output, tensor in further
+        ]
+        return keras.Model(given, together(result, others), name="brought")
 
     def _joined(self, result: Any, features: dict[str, Any]) -> keras.KerasTensor:
         """Return a single output: the only one, or those of several targets side by side."""
@@ -106,16 +120,22 @@ class UserModel(Architecture, place=90):
         rule = "one output is trained, or one for each of several targets, in their order or by name"
         raise Failed(self.setting, saw, rule, f"the targets are {', '.join(names)}" if names else "return a single one")
 
-    def _refuse_probabilities(self, model: keras.Model) -> None:
-        """Raise `Failed` where the last layer has an activation: outputs are logits."""
+    def _refuse_probabilities(self, model: keras.Model, further: dict[str, str]) -> None:
+        """Raise `Failed` where the last layer, or that of one of several outputs in a graph, has an activation: outputs
+        are logits. `further`: the tasks of further outputs by column."""
         import keras
 
         layers = [layer for layer in getattr(model, "layers", []) if not isinstance(layer, keras.layers.InputLayer)]
-        activation = getattr(getattr(layers[-1], "activation", None), "__name__", None) if layers else None
-        if activation in ("softmax", "sigmoid") and self.task != "regression":
-            saw = f"its last layer {layers[-1].name} has the activation {activation}"
-            rule = "outputs are logits: the loss and the exported model have the activation"
-            raise Failed(self.setting, saw, rule, "leave the activation out")
+        ends = [(layer, self.task) for layer in layers[-1:]]
+        if isinstance(outputs := getattr(model, "output", None), dict):
+            made = {name: tensor._keras_history.operation for name, tensor in outputs.items()}
+            ends = [(layer, further.get(name, self.task)) for name, layer in made.items()]
+        for layer, task in ends:
+            activation = getattr(getattr(layer, "activation", None), "__name__", None)
+            if activation in ("softmax", "sigmoid") and task != "regression":
+                saw = f"its last layer {layer.name} has the activation {activation}"
+                rule = "outputs are logits: the loss and the exported model have the activation"
+                raise Failed(self.setting, saw, rule, "leave the activation out")
 
     def attempt(self, make: Callable[[], Any], features: dict[str, Any]) -> Any:
         """Return what the user's code returns; raises `Failed` with file and line where it fails."""
@@ -199,7 +219,7 @@ class ImportedModel(UserModel):
 
         from tasks.reader.own_modules import imported
 
-        outputs = output_count(self.task, features)
+        outputs, policy = output_count(self.task, features), keras.config.dtype_policy()
         function = self.attempt(lambda: imported(self.target, self.code_folder), features)
 
         def make() -> keras.Model:
@@ -212,6 +232,7 @@ class ImportedModel(UserModel):
             model = self.attempt(make, features)
             if not isinstance(model, keras.Model):
                 raise self.failed(f"returned a {type(model).__name__}", features)
+            refuse_own_fit(model, policy, self.setting)
             return self.finished(model, features, outputs)
 
     def failed(self, saw: str, features: dict[str, Any]) -> Failed:
@@ -293,6 +314,27 @@ class KerasFileModel(UserModel):
             model = described(path, FIELD)
             load_weights(model, path, FIELD, size)
             return self.finished(model, features, outputs)
+
+
+def refuse_own_fit(model: keras.Model, policy: keras.DTypePolicy, setting: str) -> None:
+    """Raise `Failed` where a model says how `model.fit` trains it, which would be ignored: its class has a step or a
+    loss of its own, or it is compiled; or where Keras' dtype policy is no longer the one before it was made."""
+    import keras
+
+    for name, remedy in NOT_CALLED.items():
+        if getattr(type(model), name) is not getattr(keras.Model, name):
+            saw = f"a model whose class {type(model).__name__} has a {name} of its own"
+            rule = "Millrace has a training loop of its own, and calls the layers of a model alone"
+            raise Failed(setting, saw, rule, f"leave {name} out; {remedy}")
+    if model.compiled:
+        rule = "train.optimizer, train.loss and evaluate say what compile says, and it would be ignored"
+        raise Failed(setting, "a model that is compiled", rule, "leave compile out")
+    if (now := keras.config.dtype_policy()) != policy:
+        keras.config.set_dtype_policy(policy)
+        rule = "train.precision is the type that a training computes in, and what is made of it computes in float32"
+        raise Failed(
+            setting, f"Keras' dtype policy was set to {now.name}", rule, "leave it out, and set train.precision"
+        )
 
 
 def in_order(value: Any) -> Any:

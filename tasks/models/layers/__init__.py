@@ -10,6 +10,7 @@ from keras import ops
 
 from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.models.features import LOGITS, Input, classes, targets
+from tasks.models.outputs import further_outputs, together
 
 EMBEDDING_STDDEV = 0.05
 """Initial standard deviation of the vectors of ids."""
@@ -104,27 +105,35 @@ def group_normalised(x: keras.KerasTensor, groups: int, name: str) -> keras.Kera
 
 
 def head(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int) -> keras.KerasTensor:
-    """Add the output layer: a logit for each class or label; of a regression the values in the targets' units.
+    """Add the output layer: a logit for each class or label; of a regression the values in the targets' units. Further
+    outputs have a layer each, beside it.
 
     Raises:
         Failed: the snapshot has no labels or targets for the task.
     """
+    further = [output(x, each.alone, each.task, seed, f"{each.array}_") for each in further_outputs(features)]
+    return together(output(x, features, task, seed), further)
+
+
+def output(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int, prefix: str = "") -> keras.KerasTensor:
+    """Add one output; `prefix` begins the names of its layers."""
     if TASKS[task].target == LABEL:
-        return logits(len(classes(features)), seed)(x)
-    x = logits(len(targets(features)), seed)(x)
+        return logits(len(classes(features)), seed, prefix)(x)
+    x = logits(len(targets(features)), seed, prefix)(x)
     target = features[TARGET]
     if TASKS[task].in_target_units and "mean" in target:
         standard_deviation, mean = [value**0.5 for value in target["variance"]], target["mean"]
         if len(mean) == 1:
             standard_deviation, mean = standard_deviation[0], mean[0]
-        x = keras.layers.Rescaling(standard_deviation, mean, dtype="float32", name="outputs")(x)
+        x = keras.layers.Rescaling(standard_deviation, mean, dtype="float32", name=f"{prefix}outputs")(x)
     return x
 
 
-def logits(classes: int, seed: int) -> keras.layers.Layer:
-    """Create the output layer, float32 under any dtype policy, Glorot-initialised (Glorot and Bengio, AISTATS 2010)."""
-    initializer = keras.initializers.GlorotUniform(layer_seed(seed, LOGITS))
-    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name=LOGITS)
+def logits(classes: int, seed: int, prefix: str = "") -> keras.layers.Layer:
+    """Create an output layer, float32 under any dtype policy, Glorot-initialised (Glorot and Bengio, AISTATS 2010)."""
+    name = f"{prefix}{LOGITS}"
+    initializer = keras.initializers.GlorotUniform(layer_seed(seed, name))
+    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name=name)
 
 
 def initialise(model: keras.Model, name: str, seed: int) -> None:
@@ -135,7 +144,7 @@ def initialise(model: keras.Model, name: str, seed: int) -> None:
     for layer in model._flatten_layers():
         if not isinstance(layer, keras.layers.Dense | keras.layers.Conv1D | keras.layers.Conv2D):
             continue
-        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):
+        if layer.name.endswith(LOGITS) or isinstance(layer.kernel_initializer, keras.initializers.Zeros):
             continue
         initializer = keras.initializers.get({"class_name": name, "config": {"seed": layer_seed(seed, layer.name)}})
         layer.kernel.assign(initializer(layer.kernel.shape))

@@ -75,7 +75,7 @@ class Number(ColumnType):
         with np.errstate(invalid="ignore"):
             large = np.flatnonzero((np.abs(rows) > LARGEST).any(axis=1))
             reasons |= {int(row): f"{rows[row].tolist()} is not a finite float32" for row in large}
-            if self.feature.role in ("target", "weight"):
+            if self.feature.role in ("target", "output", "weight"):
                 lacking = np.flatnonzero(np.isnan(rows).any(axis=1))
                 reasons |= {int(row): "missing" for row in lacking if int(row) not in bad}
             if self.feature.role == "weight":

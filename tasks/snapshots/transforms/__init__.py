@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tasks.config import task
 from tasks.config.kinds import Kind
-from tasks.config.task import LABEL, TARGET, WEIGHT
+from tasks.config.task import LABEL, OUTPUT, TARGET, WEIGHT
 from tasks.errors import Refused
 from tasks.reader.values import Values
 from tasks.snapshots.transforms.graphs import Graph
@@ -137,8 +137,9 @@ def own_array(column: str) -> str:
         name = f"column{name}"
     if name == "tokens":  # as lists of words are called; the array of this name is a language model's
         return "column_tokens"
-    if name in RESERVED:
-        rule = f"an array of a snapshot has this name, as have {', '.join(each for each in RESERVED if each != name)}"
+    if name in RESERVED or name.startswith(OUTPUT):
+        others = ", ".join(each for each in (*RESERVED, f"{OUTPUT}COLUMN") if each != name)
+        rule = f"an array of a snapshot has this name, as have {others}"
         raise Refused("source.columns", column, rule, "rename the column")
     return name
 

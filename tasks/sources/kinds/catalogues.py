@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name
 from tasks.errors import Failed, Refused
 from tasks.sources.kinds import DataSource
 from tasks.sources.kinds.columns import ColumnsSource, ColumnType, Text
@@ -83,6 +83,13 @@ class TfdsSource(ColumnsSource, place=2):
 
     download: Annotated[bool, NOT_IDENTITY] = False
     """Prepare the data set if it is not there yet; only then is the network used, if its builder asks for it."""
+
+    @model_validator(mode="after")
+    def features_are_no_further_outputs(self) -> TfdsSource:
+        if self.outputs:
+            rule = "are columns of a table, and the features of a prepared data set have other types"
+            raise Conflict("outputs", list(self.outputs), rule, "leave them out, or export the data set to Parquet")
+        return self
 
     def open(self, memory: Path | None = None) -> Source:
         """Open the data set, or one that is prepared at the first listing (`source.download`).

@@ -60,6 +60,10 @@ class ColumnsSource(DataSource):
     targets: Annotated[tuple[Text, ...], LISTED] = ()
     """The columns with the numbers that are predicted; of `multilabel`, `anomaly` and `ranking` 0 or 1."""
 
+    outputs: Annotated[tuple[Text, ...], LATER, LISTED] = ()
+    """The columns that further outputs of the model predict, beside the label or the targets: of type `category` or
+    `number`, each with its loss in `train.losses`. They are no inputs."""
+
     weight: Text | None = None
     """The column with the weight of an example in the loss and in no metric."""
 
@@ -85,15 +89,21 @@ class ColumnsSource(DataSource):
 
     @property
     def roles(self) -> dict[str, str]:
-        """The role of each column that is not an input: key, label, target, weight, group, split or time."""
-        return {name: "target" if field == "targets" else field for field, name in self._named}
+        """The role of each column that is not an input: key, label, target, output, weight, group, split or time."""
+        return {name: field.removesuffix("s") for field, name in self._named}
 
     @property
     def _named(self) -> list[tuple[str, str]]:
         """Field and column of each role that is given."""
         fields = ("key", "label", "weight", "group", "split", "time")
         single = [(field, getattr(self, field)) for field in fields if getattr(self, field) is not None]
-        return [*single, *(("targets", name) for name in self.targets)]
+        several = [(field, name) for field in ("targets", "outputs") for name in getattr(self, field)]
+        return [*single, *several]
+
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The columns of the main output: the label, or the targets."""
+        return self.targets if self.label is None else (self.label,)
 
     @property
     def inputs(self) -> list[str]:
@@ -143,6 +153,7 @@ class ColumnsSource(DataSource):
         wanted: dict[str, tuple[str, ...]] = {
             "label": ("category", "tags"),
             "targets": ("number", "labels"),
+            "outputs": ("category", "number"),
             "weight": ("number",),
             "time": ("time",),
             "split": ("category",),
@@ -163,6 +174,9 @@ class ColumnsSource(DataSource):
         if self.label is not None and self.targets:
             raise Conflict("targets", list(self.targets), "cannot be predicted beside a label", "leave one of them out")
         of_labels = "labels" in self.columns.values()
+        if self.outputs and self.label is None and not self.targets:
+            rule = "are predicted beside a label or targets, the main output, which decides"
+            raise Conflict("outputs", list(self.outputs), rule, "name one of them as source.label or source.targets")
         if self.classes and self.label is None and not of_labels:
             raise Conflict("classes", list(self.classes), "need a label", "name source.label, or leave them out")
         if self.labels and self.label is None and not of_labels:
@@ -231,6 +245,8 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
             names = config.classes
             marks = Feature("number", DTYPES["number"], (len(names),), role, names=names, format=state)
             features[name] = replace(marks, renamed=renamed, of_labels=True)
+        elif role == "output" and column_type == "category":
+            features[name] = Feature("label", DTYPES["label"], (), role)
         elif role == "label":
             kind = "tags" if kind == "tags" else "label"
             bucket = (OTHER,) if config.unknown_class == "bucket" else ()

@@ -152,7 +152,8 @@ class ParameterServerEngine:
         @tf.function(reduce_retracing=True, autograph=False)
         def score(batch: Batch, whole: bool) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
             outputs = tf.cast(step.outputs(plain.inputs(step.model, batch), training=False), tf.float32)
-            return plain(batch, outputs).sums(), outputs if whole else first(outputs)
+            main = plain.main(outputs)
+            return plain(batch, outputs).sums(), main if whole else first(main)
 
         self._score = score
         self.samples: np.ndarray | None = None

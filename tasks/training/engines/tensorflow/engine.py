@@ -37,6 +37,7 @@ from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective, 
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
+from tasks.training.engines.tensorflow.several_outputs import SeveralOutputs, with_further
 from tasks.training.engines.tensorflow.step import (
     COMPUTING,
     FINITE,
@@ -282,18 +283,18 @@ def build(
         return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer), watched)
 
 
-def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
-    """Create the objective of a task.
+def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective | SeveralOutputs:
+    """Create the objective of a task, and of further outputs.
 
     Raises:
         Conflict: an option does not apply to the task.
-        Failed: the snapshot's labels or targets do not fit.
+        Failed: the snapshot's labels, targets or further outputs do not fit.
     """
     config.fit(task)
     own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder or "."))
     loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
     made = OBJECTIVES[task].create(loss, config.label_smoothing, config.class_weights, snapshot)
-    return replace(made, own=own)
+    return with_further(replace(made, own=own), config, snapshot)
 
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:

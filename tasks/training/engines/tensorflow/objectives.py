@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -30,6 +31,8 @@ class OwnLoss:
 
     name: str
     folder: Path
+    setting: str = "train.loss"
+    """The setting that names it."""
     function: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,13 +49,13 @@ class OwnLoss:
             raise self._failed(error) from None
         if losses.shape.as_list() != (expected := target.shape.as_list()):
             saw = f"returns shape {losses.shape.as_list()} for targets {expected} and outputs {outputs.shape.as_list()}"
-            raise Failed("train.loss", f"{self.name} {saw}", OWN, "take no mean and no sum over examples or targets")
+            raise Failed(self.setting, f"{self.name} {saw}", OWN, "take no mean and no sum over examples or targets")
         return losses
 
     def _failed(self, error: Exception) -> Failed:
         where = raised_at(error, self.folder) or self.name
         said = (str(error).strip() or "no message").splitlines()[0]
-        return Failed("train.loss", f"{where}: {type(error).__name__}: {said}", OWN, "correct the function")
+        return Failed(self.setting, f"{where}: {type(error).__name__}: {said}", OWN, "correct the function")
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Objective:
     """Its `model.task`."""
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     """The names of `Scored.metrics`."""
+    minimised: ClassVar[str] = "loss"
+    """The name of the sum that a training makes small."""
 
     loss: str
     """Its name in `train.loss`; with a loss of the user's the task's default, which reports use."""
@@ -120,10 +125,35 @@ class Objective:
         """Return the model's inputs in their dtypes, by name if there are several."""
         return arguments(model, {tensor.name: tf.cast(batch[tensor.name], tensor.dtype) for tensor in model.inputs})
 
+    def main(self, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the outputs of the main one of a model's outputs: all of them."""
+        return outputs
+
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score outputs (float32); the batch's `weight` [batch], 0 of a row that fills it up, is a factor of all
         weights of losses."""
         raise NotImplementedError
+
+
+def weighted_sum(losses: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
+    """Return the sum over examples of what is added to the loss of each, times the example's weights; float32.
+
+    A loss is a number for each example, [batch, ...], of which the mean over the other axes is taken, or one for all,
+    as a regularizer has it. The sum of losses is divided by the sum of weights over the whole batch, so that it adds up
+    over micro-batches and replicas, as that of the outputs does.
+
+    Args:
+        losses: of layers, of the architecture, or of a further output.
+        weights: those of the predictions, [batch, ...].
+    """
+    of_example = tf.reduce_sum(weights, axis=list(range(1, weights.shape.rank)))
+    total = tf.constant(0.0)
+    for loss in losses:
+        values = tf.cast(loss, tf.float32)
+        if values.shape.rank:
+            values = tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
+        total += tf.reduce_sum(of_example * values)
+    return total
 
 
 def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Scores of a split: means over batches that do not depend on who scored which batch."""
+"""Scores of a split: means over batches that do not depend on who scored which batch; and the main outputs for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tasks.training.engines import Arrays, Batches, Keep
 from tasks.training.engines.tensorflow.objectives import Objective
+from tasks.training.engines.tensorflow.several_outputs import SeveralOutputs
 from tasks.training.group import ProcessGroup
 from tasks.training.meter import Meter
 from tasks.training.samples import COUNT
@@ -19,7 +20,7 @@ from tasks.training.samples import COUNT
 class Scoring:
     """Scores batches with a model; of several processes each reads and scores its share."""
 
-    def __init__(self, model: keras.Model, objective: Objective, group: ProcessGroup) -> None:
+    def __init__(self, model: keras.Model, objective: Objective | SeveralOutputs, group: ProcessGroup) -> None:
         self.model, self.group = model, group
         self._sums = objective.sums
         plain = objective.plain()
@@ -27,7 +28,8 @@ class Scoring:
         @tf.function(reduce_retracing=True, autograph=False)
         def score(batch: dict[str, tf.Tensor], whole: bool) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
             outputs = tf.cast(model(plain.inputs(model, batch), training=False), tf.float32)
-            return plain(batch, outputs).sums(), outputs if whole else first(outputs)
+            main = plain.main(outputs)
+            return plain(batch, outputs).sums(), main if whole else first(main)
 
         self._score = score
         self.samples: np.ndarray | None = None

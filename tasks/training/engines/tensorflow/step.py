@@ -14,7 +14,8 @@ import tensorflow as tf
 from tasks.errors import Failed
 from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
-from tasks.training.engines.tensorflow.objectives import Batch, Objective
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, weighted_sum
+from tasks.training.engines.tensorflow.several_outputs import SeveralOutputs
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""
@@ -40,7 +41,7 @@ class Step:
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
-    objective: Objective
+    objective: Objective | SeveralOutputs
     clip_norm: float | None = None
     accumulate: int = 1
     jit: bool = False
@@ -112,7 +113,7 @@ class Step:
         # after the all-reduce: before it, the norm would be that of a slice
         half_squares = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
         norm = tf.sqrt(2.0 * tf.reduce_sum(half_squares)) / scale
-        finite, skipped = tf.math.is_finite(totals["loss"]), tf.constant(False)
+        finite, skipped = tf.math.is_finite(totals[self.objective.minimised]), tf.constant(False)
         if self.scales_loss:
             skipped = ~tf.math.is_finite(norm)  # by the optimizer
         else:
@@ -164,7 +165,7 @@ class Step:
         """
         scored = self.objective(batch, tf.cast(outputs, tf.float32))
         sums = scored.sums()
-        loss, factor = sums["loss"], 1.0
+        loss, factor = sums[self.objective.minimised], 1.0
         if added:
             loss += weighted_sum(added, scored.weights)
         if self.with_added is not None:
@@ -179,27 +180,6 @@ class Step:
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
         return [gradient * factor for gradient in gradients] if self.scales_loss else gradients
-
-
-def weighted_sum(losses: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
-    """Return the sum over examples of what is added to the loss of each, times the example's weights; float32.
-
-    A loss is a number for each example, [batch, ...], of which the mean over the other axes is taken, or one for all,
-    as a regularizer has it. The sum of losses is divided by the sum of weights over the whole batch, so that it adds up
-    over micro-batches and replicas, as that of the outputs does.
-
-    Args:
-        losses: of layers, or of the architecture.
-        weights: those of the predictions, [batch, ...].
-    """
-    of_example = tf.reduce_sum(weights, axis=list(range(1, weights.shape.rank)))
-    total = tf.constant(0.0)
-    for loss in losses:
-        values = tf.cast(loss, tf.float32)
-        if values.shape.rank:
-            values = tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
-        total += tf.reduce_sum(of_example * values)
-    return total
 
 
 def refuse(losses: Sequence[tf.Tensor], field: str, value: str) -> None:
