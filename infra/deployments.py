@@ -43,7 +43,7 @@ def stale(layout: Layout, commit: str | None) -> list[Path]:
     if not stored.exists():
         return files
     deployed, served = json.loads(stored.read_bytes())
-    if served != served_sha256(layout):
+    if served != served_sha256(layout) or not isinstance(deployed, dict):  # an earlier commit kept one hash for all
         return files
     sources = {file: sources_sha256(layout, file, commit) for file in files}
     return [file for file, sha256 in sources.items() if sha256 is None or deployed.get(str(file)) != sha256]

@@ -371,7 +371,9 @@ def test_a_result_is_said_by_its_release_its_search_or_what_is_left_of_it() -> N
 
 def finished(**more: Any) -> Any:
     rows = [StageResult("train", "model", "model", "d", cached, 1.5, "a model") for cached in (True, False, True)]
+    config = SimpleNamespace(train=SimpleNamespace(losses={}))
     given = {"results": rows, "record": {"status": "awaiting_approval", "flow": "release"}, "score": None}
+    given["config"] = config
     return facts(**{**given, "choice": None, "sample": None, "variants": [], "release": None, **more})
 
 
@@ -422,7 +424,8 @@ def test_latencies_are_those_of_the_run_or_of_the_one_that_made_the_variants(tmp
 
 def test_each_metric_that_was_measured_has_a_row_with_what_it_means() -> None:
     evaluate = SimpleNamespace(own_metrics={"profit": "own.metrics:profit"}, lower_is_better=())
-    config = SimpleNamespace(model=SimpleNamespace(task="classification"), evaluate=evaluate)
+    train = SimpleNamespace(losses={})
+    config = SimpleNamespace(model=SimpleNamespace(task="classification"), evaluate=evaluate, train=train)
     metrics = {"test/accuracy": 0.9, "validation/loss": 0.5, "test/profit": 2.0, "test/majority_accuracy": 0.25}
     rows = sections.metrics(facts(config=config, metrics=metrics, metric="accuracy"))
     assert [(name, better) for name, better, _ in rows] == [

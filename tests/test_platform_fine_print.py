@@ -319,6 +319,11 @@ def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatc
     assert not deployed.stale(layout, "c1") and deployed.stale(layout, "c2")
     served[0]["paused"] = True
     assert not deployed.stale(layout, "c1"), "it is switched off, and stays so"
+    kept = layout.home / deployed.DEPLOYED
+    whole = json.loads(kept.read_bytes())
+    kept.write_text(json.dumps(["one hash for all files", whole[1]]))
+    assert deployed.stale(layout, "c1"), "as an earlier commit left it"
+    kept.write_text(json.dumps(whole))
     served[0]["description"] = "by hand"
     assert deployed.stale(layout, "c1"), "somebody has changed it"
     del served[0]["description"]
