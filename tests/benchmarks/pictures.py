@@ -226,7 +226,7 @@ PICTURES: dict[str, Callable[[Shown, Page], None]] = {
     "mlflow-metrics": mlflow_page("mlflow-metrics", f"{RUNS}/{{run}}/model-metrics{MODE}", "Quality"),
     "mlflow-page": mlflow_page("mlflow-page", f"{RUNS}/{{run}}/artifacts/page.html{MODE}", "page.html"),
     "mlflow-compare": mlflow_page(
-        "mlflow-compare", f"#/compare-runs{MODE}&runs={{all}}&experiments=%5B%221%22%5D", "Parameters"
+        "mlflow-compare", "#/compare-runs?runs={all}&experiments=%5B%221%22%5D", "Show diff only"
     ),
     "registry": mlflow_page("registry", f"#/models/digits/versions/1{MODE}", "champion"),
     "prefect-runs": prefect_runs,
