@@ -647,10 +647,10 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/reader/function.py",
-        '            for other in [other for other in sys.modules if other.partition(".")[0] == top]:\n',
-        "            for other in [other for other in sys.modules if other == top]:\n",
-        "test_transform_edges.py::test_two_folders_with_a_module_of_one_name_have_each_their_own",
+        "tasks/reader/own_modules.py",
+        'if f"{name}.".startswith(f"{here}.")]:',
+        "if name == here]:",
+        "test_own_modules.py test_transform_edges.py",
         (
             "A process that opens two exports whose function is of the same package.module uses the first "
             "one's module for both."
@@ -4326,8 +4326,8 @@ FIFTH = [
         ),
     ),
     Mutation(
-        "tasks/view/sections.py",
-        '    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
+        "tasks/view/columns.py",
+        '    rows = number + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
         '    rows = statistics.get("count", 0)\n',
         "test_page_parts.py test_page_fine_print.py test_page_unequal_parts.py test_page_shows_all.py",
         (
@@ -4439,12 +4439,12 @@ SIXTH = [
     Mutation(
         "tasks/runs/collection.py",
         (
-            "            if locked and not needs.by_now(name):"
-            '\n                dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))\n'
+            "            if locked and chosen(name) and not needs.by_now(name):"
+            '\n                yield Dropped(f"staging of {name[:40]}", path, size(path))\n'
         ),
         (
-            '            if locked:\n                dropped.append(Dropped(f"staging of {name[:40]}", path,'
-            " size(path)))\n"
+            '            if locked and chosen(name):\n                yield Dropped(f"staging of {name[:40]}", path,'
+            " size(path))\n"
         ),
         "test_gc_beside_runs.py test_store_unequal_parts.py",
         (

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests import house
-from tests.support.houses import Broken, House, read, walk
+from tests.support.homes import ROOT
+from tests.support.houses import Broken, House, circles, read, walk
 
 FILES = {
     "pyproject.toml": """\
@@ -201,3 +202,8 @@ def test_the_first_route_that_holds_counts(root: Path) -> None:
     numbers, details = house.walked(read(None, root), {"size": [WALK.replace("= len(", "= sum("), WALK], "none": []})
     assert numbers == {"walk: size": "6", "walk: none": "broken"}
     assert not any("broken at" in line for line in details)
+
+
+def test_no_module_of_ours_imports_one_that_imports_it() -> None:
+    """Imports inside functions and of types count too."""
+    assert circles(read(None, ROOT).imports) == []

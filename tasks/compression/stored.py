@@ -17,7 +17,7 @@ from tasks.models.architecture import Architecture
 if TYPE_CHECKING:
     import keras
 
-    from tasks.models.decoding import Function
+    from tasks.models.forward import Function
 
 
 class Derived(Architecture, place=100):

@@ -15,7 +15,7 @@ from tasks.models.features import Input, single_input
 if TYPE_CHECKING:
     import keras
 
-    from tasks.models.decoding import Function
+    from tasks.models.forward import Function
     from tasks.models.prunable import Prunable
 
 CODE = "code"

@@ -6,9 +6,10 @@ traced: so the weights are in an export once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from tasks.models.forward import Function
 
 if TYPE_CHECKING:
     import keras
@@ -16,28 +17,6 @@ if TYPE_CHECKING:
 PREFILL, DECODE = "prefill", "decode"
 """The signatures."""
 TOKENS, POSITION, KEYS, VALUES, DOCUMENTS, LOGITS = "tokens", "position", "keys", "values", "documents", "logits"
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function over a model's variables, to be a signature of an export."""
-
-    name: str
-
-    inputs: list[keras.KerasTensor]
-    """Its symbolic inputs, with names, dtypes and free sizes."""
-
-    call: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """From tensors by name to tensors by name."""
-
-    graph: keras.Model
-    """The same on the inputs in their order, with variables of its own."""
-
-    outputs: list[str]
-    """The names of the graph's outputs."""
-
-    own: list[keras.Variable] = field(default_factory=list)
-    """The variables that it has beside those of the model."""
 
 
 class Memory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,6 +17,28 @@ if TYPE_CHECKING:
 BATCH = 256
 MAX_OUTPUTS = 1 << 23
 """Outputs of a batch, at most, so that the batches of several forms of a model fit into memory."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function over a model's variables, to be a signature of an export."""
+
+    name: str
+
+    inputs: list[keras.KerasTensor]
+    """Its symbolic inputs, with names, dtypes and free sizes."""
+
+    call: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """From tensors by name to tensors by name."""
+
+    graph: keras.Model
+    """The same on the inputs in their order, with variables of its own."""
+
+    outputs: list[str]
+    """The names of the graph's outputs."""
+
+    own: list[keras.Variable] = field(default_factory=list)
+    """The variables that it has beside those of the model."""
 
 
 class Examples(Protocol):

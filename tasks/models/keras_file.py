@@ -26,7 +26,7 @@ from tasks.store.files import ZIP_DATE, canonical, pretty
 if TYPE_CHECKING:
     import keras
 
-    from tasks.models.decoding import Function
+    from tasks.models.forward import Function
     from tasks.store.staging import Staging
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from tasks.models.features import classes, targets
 if TYPE_CHECKING:
     import keras
 
-    from tasks.models.decoding import Function
+    from tasks.models.forward import Function
 
 FURTHER = "further"
 """The signature of an export that answers for them."""
@@ -140,8 +140,7 @@ def further_function(model: keras.Model, features: dict[str, Any]) -> list[Funct
     nothing where it has none."""
     import keras
 
-    from tasks.models.decoding import Function
-    from tasks.models.forward import arguments
+    from tasks.models.forward import Function, arguments
 
     names = [output.name for output in further_outputs(features)]
     if not names:

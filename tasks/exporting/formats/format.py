@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import keras
 
     from tasks.exporting.preprocess import Preprocess
-    from tasks.models.decoding import Function
+    from tasks.models.forward import Function
 
 TRUST = "use an export from a source that you trust"
 """What to do with a file that does not pass `check`."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from tasks.exporting.preprocess import Preprocess
-    from tasks.models.decoding import Function
+    from tasks.models.forward import Function
 
 SIGNATURES = ("serve", "serving_default")
 OUTPUT = "logits"

@@ -17,19 +17,9 @@ from pydantic import Field, model_validator
 from tasks.config.base import LATER, Conflict
 from tasks.errors import Failed
 from tasks.models.architecture import Distribution, OwnArchitecture, Units
-from tasks.models.decoding import (
-    DECODE,
-    DOCUMENTS,
-    KEYS,
-    LOGITS,
-    POSITION,
-    PREFILL,
-    VALUES,
-    Function,
-    Memory,
-    function_of,
-)
+from tasks.models.decoding import DECODE, DOCUMENTS, KEYS, LOGITS, POSITION, PREFILL, VALUES, Memory, function_of
 from tasks.models.features import TOKENS
+from tasks.models.forward import Function
 from tasks.models.prunable import Prunable, check_heads, head_size, prunable_blocks
 
 if TYPE_CHECKING:

@@ -20,6 +20,8 @@ from tasks.environment import hardware
 from tasks.errors import Failed
 from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
+from tasks.models.features import output_size
+from tasks.models.outputs import further_outputs
 from tasks.models.stages import segments
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
@@ -37,7 +39,7 @@ from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective, 
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
-from tasks.training.engines.tensorflow.several_outputs import SeveralOutputs, with_further
+from tasks.training.engines.tensorflow.several_outputs import Further, SeveralOutputs
 from tasks.training.engines.tensorflow.step import (
     COMPUTING,
     FINITE,
@@ -295,6 +297,30 @@ def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> 
     loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
     made = OBJECTIVES[task].create(loss, config.label_smoothing, config.class_weights, snapshot)
     return with_further(replace(made, own=own), config, snapshot)
+
+
+def with_further(main: Objective, config: TrainConfig, snapshot: SnapshotReader) -> Objective | SeveralOutputs:
+    """Return the objective of all outputs of a snapshot: the main one's, where there is no other.
+
+    Raises:
+        Failed: `train.losses` are not those of the snapshot's further outputs.
+    """
+    outputs = further_outputs(snapshot.features)
+    if (named := set(config.losses)) != (there := {each.column for each in outputs}):
+        saw = ", ".join(sorted(named ^ there))
+        rule = f"each further output of the snapshot has a loss: {', '.join(sorted(there)) or 'there is none'}"
+        raise Failed("train.losses", saw, rule, "add or remove these")
+    if not outputs:
+        return main
+    further = []
+    for each in outputs:
+        given = config.losses[each.column]
+        made = OBJECTIVES[each.task].create(given.reported, 0.0, None, snapshot)
+        if given.own is not None:
+            folder, setting = Path(config.folder or "."), f"train.losses.{each.column}.loss"
+            made = replace(made, own=OwnLoss(given.own, folder, setting))
+        further.append(Further(each, made, given.weight))
+    return SeveralOutputs(main, output_size(snapshot.features), tuple(further))
 
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
-from tasks.errors import Failed
-from tasks.feed.snapshot_reader import SnapshotReader
-from tasks.models.features import output_size
-from tasks.models.outputs import FurtherOutput, further_outputs
-from tasks.training.config import TrainConfig
-from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Batch, Objective, OwnLoss, Scored, weighted_sum
+from tasks.models.outputs import FurtherOutput
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, weighted_sum
 from tasks.training.meter import TOTAL
 
 
@@ -104,27 +99,3 @@ class SeveralOutputs:
             for each, part in zip(self.further, parts[1:], strict=True)
         }
         return ScoredOutputs(**vars(self.first(batch, parts[0])), further=further)
-
-
-def with_further(main: Objective, config: TrainConfig, snapshot: SnapshotReader) -> Objective | SeveralOutputs:
-    """Return the objective of all outputs of a snapshot: the main one's, where there is no other.
-
-    Raises:
-        Failed: `train.losses` are not those of the snapshot's further outputs.
-    """
-    outputs = further_outputs(snapshot.features)
-    if (named := set(config.losses)) != (there := {each.column for each in outputs}):
-        saw = ", ".join(sorted(named ^ there))
-        rule = f"each further output of the snapshot has a loss: {', '.join(sorted(there)) or 'there is none'}"
-        raise Failed("train.losses", saw, rule, "add or remove these")
-    if not outputs:
-        return main
-    further = []
-    for each in outputs:
-        given = config.losses[each.column]
-        made = OBJECTIVES[each.task].create(given.reported, 0.0, None, snapshot)
-        if given.own is not None:
-            folder, setting = Path(config.folder or "."), f"train.losses.{each.column}.loss"
-            made = replace(made, own=OwnLoss(given.own, folder, setting))
-        further.append(Further(each, made, given.weight))
-    return SeveralOutputs(main, output_size(snapshot.features), tuple(further))
