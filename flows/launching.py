@@ -116,6 +116,9 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
                 f"FLOW is one of {', '.join(FLOWS)}",
                 "PRESET ends in .yaml",
             )
+    if preset is None and not rest:
+        remedy = "name a PRESET.yaml; millrace init YOURDATA writes one, millrace new DIR a project with one"
+        raise Refused("PRESET", "none given", "a run has a preset, or all of its config as flags", remedy)
     return name, preset, read_flags(rest)
 
 

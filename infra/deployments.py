@@ -1,6 +1,6 @@
 """The deployments of prefect.yaml and of the home's schedules: whether Prefect has them already, and what is on.
 
-`prefect deploy --all` takes 20 seconds. After it, `prefect/deployed.json` in the home stores a hash of what the
+`prefect deploy --all` takes 20 seconds. After it, `prefect/installed.json` in the home stores a hash of what the
 deployments of each file were made from, and what Prefect's server then had. Both must be the same for it to be left
 out.
 
@@ -25,7 +25,7 @@ import yaml
 from infra.schedules import SCHEDULES, TAG, deployment_files, schedules
 from infra.services import Layout, ask, write_json
 
-DEPLOYED = "prefect/deployed.json"
+DEPLOYED = "prefect/installed.json"
 
 READ_PRESET = "flows.deploying.read_preset"
 """The build step whose result is known by its file; another one may give another result at any time."""
@@ -43,7 +43,7 @@ def stale(layout: Layout, commit: str | None) -> list[Path]:
     if not stored.exists():
         return files
     deployed, served = json.loads(stored.read_bytes())
-    if served != served_sha256(layout) or not isinstance(deployed, dict):  # an earlier commit kept one hash for all
+    if served != served_sha256(layout):
         return files
     sources = {file: sources_sha256(layout, file, commit) for file in files}
     return [file for file, sha256 in sources.items() if sha256 is None or deployed.get(str(file)) != sha256]

@@ -319,11 +319,6 @@ def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatc
     assert not deployed.stale(layout, "c1") and deployed.stale(layout, "c2")
     served[0]["paused"] = True
     assert not deployed.stale(layout, "c1"), "it is switched off, and stays so"
-    kept = layout.home / deployed.DEPLOYED
-    whole = json.loads(kept.read_bytes())
-    kept.write_text(json.dumps(["one hash for all files", whole[1]]))
-    assert deployed.stale(layout, "c1"), "as an earlier commit left it"
-    kept.write_text(json.dumps(whole))
     served[0]["description"] = "by hand"
     assert deployed.stale(layout, "c1"), "somebody has changed it"
     del served[0]["description"]
@@ -830,8 +825,7 @@ def test_a_stack_is_kept_as_it_is_and_its_layout_is_not_changed_while_it_runs(tm
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], ("pipeline", None)),
-        (["training"], ("training", None)),
+        (["--seed", "3"], ("pipeline", None)),
         (["a.yaml"], ("pipeline", "a.yaml")),
         (["release", "b.yml", "--seed", "3"], ("release", "b.yml")),
         (["dataset", "--seed", "3"], ("dataset", None)),
@@ -844,6 +838,9 @@ def test_a_command_line_names_a_flow_a_preset_or_both(words: list[str], expected
     for word, saw in (("trainning", "trainning"), (".", r"\."), ("", '""')):
         with pytest.raises(Refused, match=f"^{saw}: neither a flow nor a preset"):
             parse([word])
+    for without in ([], ["training"]):
+        with pytest.raises(Refused, match="PRESET: none given; a run has a preset, or all of its config as flags"):
+            parse(without)
 
 
 def test_spans_are_whole_in_the_past_and_not_more_than_are_taken() -> None:
