@@ -17,6 +17,7 @@ from tasks.evaluation.estimates import TANGO
 from tasks.runner.attempt import RunRequest, attempt_run
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
+from tasks.snapshots.config import ImageSnapshot
 from tests.support.homes import DIGITS, SMALL, CommandHome
 from tests.support.pages import Loads
 from tests.support.stacks import free_ports
@@ -43,6 +44,17 @@ def test_why_names_the_field_also_of_an_earlier_stage(finished: CommandHome) -> 
     assert "train.clip_norm: 1.0 → 0.5" in answer.stdout
     assert "snapshot.height: 8 → 9" in answer.stdout
     assert len(answer.stdout.splitlines()) == 3
+
+
+def test_why_names_the_code_of_another_version_of_millrace(
+    finished: CommandHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade (docs/how-to-upgrade.md)."""
+    before = ImageSnapshot.version
+    monkeypatch.setattr(ImageSnapshot, "version", before + 1)
+    answer = finished.here("why", "train", DIGITS, *SMALL)
+    assert "train would run" in answer.stdout
+    assert answer.stdout.splitlines()[1:] == [f"  snapshot: code version: {before} → {before + 1}"]
 
 
 def test_why_names_the_variants_of_methods_that_train(finished: CommandHome) -> None:
