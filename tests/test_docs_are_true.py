@@ -126,6 +126,16 @@ def test_the_page_on_serving_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_page_on_python_works_as_it_stands(tmp_path: Path) -> None:
+    """In a project that it makes, with the home beside its prefect.yaml."""
+    [block] = blocks("docs/how-to-python.md")
+    completed = run_script(block, tmp_path, TMPDIR=tmp_path)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert re.search(r"^completed [01]\.\d+$", completed.stdout, re.M)
+    assert len(re.findall(r"^(?:malignant|benign) (?:malignant|benign) [01]\.\d+$", completed.stdout, re.M)) == 3
+
+
+@pytest.mark.slow
 def test_the_page_on_exports_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-export.md")
     completed = run_script(block, tmp_path, TMPDIR=tmp_path)

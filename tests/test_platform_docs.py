@@ -52,7 +52,12 @@ def test_approve_and_roll_back(running: object, ran: list[dict[str, Any]], stack
 
 
 def test_back_up_and_make_room(running: object, ran: list[dict[str, Any]], stack: Up, tmp_path: Path) -> None:
-    followed(stack, "how-to-backup", {}, BACKUPS=str(tmp_path / "backups"), ELSEWHERE=str(tmp_path / "home"))
+    folders = {"BACKUPS": str(tmp_path / "backups"), "ELSEWHERE": str(tmp_path / "home")}
+    trained = ran[1]["run_id"]
+    output = followed(stack, "how-to-backup", {}, **folders, RUN=trained)
+    assert f"run {trained}" in output and trained in {
+        run["run_id"] for run in stack("list", "runs", "--json").json["runs"]
+    }
     assert (tmp_path / "home" / "mlflow.db").exists()
 
 
