@@ -224,6 +224,7 @@ OF_BOTH: dict[str, Any] = {
     "remat": True,
     "jit": True,
     "loss": "squared_error",
+    "losses": {"sold": {"task": "classification", "weight": 0.5}},
     "folder": "own",
     "label_smoothing": 0.1,
     "class_weights": "balanced",

@@ -137,7 +137,7 @@ def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
         (["run", DIGITS, "--release.model", "abc"], 2, "the flow pipeline does not use it"),
         (["show", "0123456789"], 2, "no such artifact"),
         (["verify"], 2, "verify needs an artifact or --all"),
-        (["list", "weights"], 2, "it is one of runs, models, records"),
+        (["list", "weights"], 2, "it is one of runs, models, schedules, records"),
         (["predict", "0123", "x.png"], 2, "x.png"),
         (["frobnicate"], 2, "No such command"),
     ],
