@@ -592,7 +592,7 @@ def test_what_is_waited_for_is_said_soon_and_then_seldom(
             return len(pauses) == 4
 
     terminal._wait("waiting", Over())  # type: ignore[arg-type]
-    assert pauses == [terminal.SILENCE, terminal.EVERY, terminal.EVERY, terminal.EVERY]
+    assert pauses == [terminal.SILENCE, 60, 120, 240]
     assert capfd.readouterr().err.count("waiting") == 3
 
 

@@ -49,12 +49,17 @@ class Loads(HTMLParser):
         self.addresses: list[str] = []
         self.tags: set[str] = set()
         self.text = ""
+        self._styling = False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self._styling = tag == "style"
         fetching = {"src", "srcset", "data", "poster"} | ({"href", "xlink:href"} if tag != "a" else set())
         self.addresses += [value or "" for name, value in attrs if name in fetching]
 
+    def handle_endtag(self, tag: str) -> None:
+        self._styling = False
+
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.text += "" if self._styling else data
