@@ -17,6 +17,7 @@ from tasks.compression.specs import VariantSpec, compressed
 from tasks.config.base import NamesOwnCode, identity
 from tasks.config.compose import Config, resolve
 from tasks.config.flags import mappings
+from tasks.config.kinds import kind_of
 from tasks.config.paths import add_folders
 from tasks.config.reference import _entries, _sections
 from tasks.runner import identities
@@ -59,6 +60,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "model[transformer]": {"experts": 4},
     "model[import]": {"target": "nets:make"},
     "model[keras_file]": {"path": "model.json"},
+    "train.losses.NAME": {"task": "regression"},
     "train.rate_scaling": {"kind": "linear", "batch_size": 32},
     "train.init[model]": {"model": "0123456789"},
     "train.init[file]": {"path": "model.keras"},
@@ -189,6 +191,8 @@ OF_FIELD: dict[str, list[Any]] = {
     "key": ["b"],
     "label": ["b"],
     "targets": [["f"]],
+    "outputs": [["c"]],
+    "losses": [{"c": {"task": "classification"}}],
     "weight": ["g"],
     "group": ["c"],
     "split": ["c"],
@@ -240,6 +244,7 @@ OF_FIELD: dict[str, list[Any]] = {
 """Further candidates by the name of a setting."""
 
 WITH_IT: dict[str, dict[str, Any]] = {
+    "outputs": {"label": "b"},
     "recall_at_precision": {"maximize": None},
     "precision_at_recall": {"maximize": None},
     "recall_at_false_positive_rate": {"maximize": None},
@@ -280,6 +285,7 @@ MAPPINGS = {
     "layer_rates": "give a variable one factor, or are refused (test_train_optimizers)",
     "rename": "the longest beginning counts (test_train_init)",
     "hidden": "their terms are added in order of name",
+    "losses": "their terms are added in the order of the snapshot's outputs",
     "space": "values are chosen in order of key (test_tune_search)",
 }
 """Mappings, whose order digests do not have: why it decides nothing."""
@@ -389,10 +395,17 @@ def test_the_list_names_settings_that_there_are() -> None:
     assert len(PATHS) > 100 and {"train.optimizer[adamw].weight_decay", "model[transformer].heads"} <= PATHS
 
 
+REFUSED = {"source[tfds].outputs"}
+"""Settings that a kind shares with others, and of which it takes no other value."""
+
+
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.path)
 def test_a_setting_changes_a_digest_or_is_listed(leaf: Leaf) -> None:
     before = decided(leaf.whole(leaf.owner))
     others = [decided(sections) for sections in leaf.changed()]
+    if leaf.path in REFUSED:
+        assert not others
+        return
     assert others, f"no other value of {leaf.path} is among the candidates of this test"
     changes = [other != before for other in others]
     if leaf.path in LISTED:
@@ -460,6 +473,7 @@ OWN_CODE = {
     "snapshot[table].transforms.NAME[function].function": "own.code:f",
     "model[import].target": "own.code:f",
     "train.loss": "own.code:f",
+    "train.losses": {"sold": {"task": "regression", "loss": "own.code:f"}},
     "evaluate.own_metrics": {"profit": "own.code:f"},
 }
 """The settings that name functions of the user's."""
@@ -500,6 +514,14 @@ def test_a_setting_outside_of_digests_is_read_by_the_code() -> None:
         name = path.rpartition(".")[2]
         by_limit = path.startswith("resources.time")  # by `ResourcesConfig.limit`
         assert by_limit or re.search(rf"[.\"']{name}\b", code), path
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_further_outputs_decide_beside_the_same_label(kind: str) -> None:
+    source = next(each for each in _sections(Config.model_fields["source"].annotation) if kind_of(each) == kind)
+    values = {"path": "tables", "columns": TYPES, "label": "b"}
+    one, other = (source.model_validate({**values, **more}) for more in ({}, {"outputs": ["c"]}))
+    assert identity(one) != identity(other)
 
 
 def test_the_seed_decides_and_the_name_does_not() -> None:
