@@ -23,8 +23,7 @@ pytestmark = pytest.mark.slow
 README = (ROOT / "README.md").read_text()
 [INSTALL] = re.findall(r"^(pip install .*)$", README, re.M)
 [NEW] = re.findall(r"^(millrace new \S+)", README, re.M)
-CHANGE = ("--train.learning_rate", "0.001")
-SHORT = ("--train.steps", "60", "--compress.methods", "[]", "--export.formats", "[saved_model]")
+SHORT = ("--compress.methods", "[]", "--export.formats", "[saved_model]")
 
 NETS = """
 from tasks.layers import UNITS  # this project's, not Millrace's
@@ -47,13 +46,14 @@ class Shell:
         self.variables = {**keep, **ports, **pip, "PATH": f"{environment / 'bin'}:/usr/bin:/bin"}
         self.folder = folder
 
-    def __call__(self, *words: str, code: int = 0) -> str:
+    def __call__(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(words, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False)
-        assert done.returncode == code, f"{shlex.join(words)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        assert done.returncode in codes, f"{shlex.join(words)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
     def json(self, *words: str) -> Any:
-        return json.loads(self("millrace", *words, "--json").splitlines()[-1])
+        """The object of a command; a gate may say no to the second model, as it says."""
+        return json.loads(self("millrace", *words, "--json", codes=(0, 3)).splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def project(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Shel
 def test_a_day_with_a_project_of_ones_own(project: Shell) -> None:
     """All in one, as each step needs the one before."""
     own = ("--model", '{kind: import, target: "tasks.nets:make"}')
-    made = project.json("run", "tumours.yaml", *SHORT, *own)
+    made = project.json("run", "tumours.yaml", "--train.steps", "60", *SHORT, *own)
     assert made["status"] == "completed"
     assert made["metrics"]["test/wrong"] == pytest.approx(1 - made["metrics"]["test/accuracy"])
     model = json.loads((Path(made["artifacts"]["train"][0]["path"]) / "architecture.json").read_text())["model"]
@@ -96,11 +96,14 @@ def test_a_day_with_a_project_of_ones_own(project: Shell) -> None:
         up = project.json("up")
         assert {row["name"] for row in up["deployments"]} == {"pipeline/tumours", "gc/nightly"}
         assert not any(row["schedule"] for row in up["deployments"])
-        flags = (*SHORT, *own, *CHANGE)
+        flags = ("--train.steps", "90", *SHORT, *own)
         scheduled = project.json("schedule", "tumours.yaml", *flags, "--cron", "* * * * *", "--timezone", "UTC")
         assert scheduled["name"] == "pipeline/tumours-scheduled" and scheduled["next"]
         deadline = time.monotonic() + 300  # it runs within a minute: a change of one value
-        while len(runs := project.json("list", "runs")["runs"]) < 2 or runs[1]["status"] != "completed":
+        while len(runs := project.json("list", "runs")["runs"]) < 2 or runs[1]["status"] not in (
+            "completed",
+            "rejected",
+        ):
             assert time.monotonic() < deadline, runs
             time.sleep(1)
         project("millrace", "schedule", "tumours.yaml", "--remove")
@@ -109,7 +112,7 @@ def test_a_day_with_a_project_of_ones_own(project: Shell) -> None:
         again = project.json("run", "tumours.yaml", *flags)
         assert all(row["cached"] for rows in again["artifacts"].values() for row in rows), "the schedule has made it"
         compared = project.json("diff", made["run_id"], runs[1]["run_id"])
-        assert "train.learning_rate" in json.dumps(compared["config"])
+        assert "train.steps" in json.dumps(compared["config"])
     finally:
         project("millrace", "down")
     [answer] = project.json("predict", "tumours@champion", "data/tumours.csv")["predictions"][:1]
