@@ -115,5 +115,5 @@ def run_name() -> str:
     config, flow = runtime.flow_run.parameters["config"], runtime.flow_run.flow_name
     values = config.model_dump(mode="json") if isinstance(config, Config) else config
     what = differing(find_home(), {"flow": flow, "name": values["name"], "config": values})
-    told = "" if what in (FIRST, AGAIN) else f": {what}"
-    return f"{values['name']}-{flow}-{str(runtime.flow_run.id)[:6]}{told}"
+    differs = "" if what in (FIRST, AGAIN) else f": {what}"
+    return f"{values['name']}-{flow}-{str(runtime.flow_run.id)[:6]}{differs}"

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from infra import automations
 from infra.deployments import delete_removed, keeping, named, stale, store, text_of
+from infra.schedules import write_deployments
 from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
@@ -32,6 +33,7 @@ PATIENCE = 60.0
 def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> None:
     """Create or update the work pool, the deployments, whose version is the commit, and the automations."""
     ensure_pool(layout)
+    write_deployments(layout)
     files = stale(layout, commit)
     deleted = delete_removed(layout)
     for file in files:

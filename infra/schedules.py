@@ -88,13 +88,22 @@ def write(home: Path, wanted: Iterable[Schedule]) -> None:
     write_json(path_in(home), [asdict(each) for each in sorted(wanted, key=lambda each: each.deployment)])
 
 
+def write_deployments(layout: Layout) -> None:
+    """Write the schedules in Prefect's format, as this version of Millrace has it; without any there is no file."""
+    path, wanted = _deployments_in(layout.home), schedules(layout.home)
+    if not wanted:
+        path.unlink(missing_ok=True)
+        return
+    content = {"name": "millrace", "pull": [], "deployments": [each.as_deployment() for each in wanted]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
 def deployment_files(layout: Layout) -> list[Path]:
     """Return the files whose deployments are installed: prefect.yaml, and that of the schedules if there are any."""
-    files = [layout.project / "prefect.yaml"]
-    if wanted := schedules(layout.home):
-        path = layout.home / "prefect" / SCHEDULES
-        content = {"name": "millrace", "pull": [], "deployments": [each.as_deployment() for each in wanted]}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-        files.append(path)
-    return files
+    path = _deployments_in(layout.home)
+    return [layout.project / "prefect.yaml", *([path] if path.exists() else [])]
+
+
+def _deployments_in(home: Path) -> Path:
+    return home / "prefect" / SCHEDULES

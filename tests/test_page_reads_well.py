@@ -220,9 +220,9 @@ def test_seconds_are_of_all_attempts_and_a_killed_one_lived_until_its_last_point
         Attempt(3, times[2], "h", seconds={"compress a": 2.0}, ended=times[2], status="completed"),
     ]
     signs = [start.timestamp() + seconds for seconds in (30, 601, 700, 1300)]
-    lived = attempts.lives(rows, signs)
+    lived = attempts.timed(rows, signs)
     assert [life.took for life in lived] == ["10:00 min", "at least 1:40 min", "0.0 s"]
-    assert [life.took for life in attempts.lives(rows[1:2], [])] == ["not known"]
+    assert [life.took for life in attempts.timed(rows[1:2], [])] == ["not known"]
     costs = attempts.costs(rows, ["convert", "compress b", "compress a"])
     assert [(row.name, row.seconds, row.attempts) for row in costs] == [
         ("convert", 5.0, (1, 2)),

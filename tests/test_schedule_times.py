@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flows.commands.schedule import _wanted, removed, skipped_times
-from infra.schedules import TAG, Schedule, deployment_files, schedules, write
+from infra.schedules import TAG, Schedule, deployment_files, schedules, write, write_deployments
 from infra.services import Layout
 from tasks.errors import Refused
 from tasks.runs.home import Home
@@ -57,6 +57,7 @@ def test_schedules_are_kept_in_the_home_and_become_deployments(tmp_path: Path) -
     wanted = [schedule("pipeline"), schedule("dataset")]
     write(layout.home, wanted)
     assert schedules(layout.home) == [wanted[1], wanted[0]], "by name"
+    write_deployments(layout)
     [_, file] = deployment_files(layout)
     [first, _] = yaml.safe_load(file.read_text())["deployments"]
     assert first["entrypoint"] == "flows.dataset.dataset" and first["tags"] == [TAG]

@@ -135,7 +135,7 @@ def _has(folder: Path, top: str) -> bool:
 
 
 def _others_have(top: str, folder: Path) -> bool:
-    """Return whether Python would find a module elsewhere, as in an environment that lies in the folder too."""
+    """Return whether Python would find a module elsewhere, also in an environment inside the folder."""
     if top in LOADED:
         return False
     module = sys.modules.get(top)

@@ -31,14 +31,14 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Life:
+class TimedAttempt:
     """An attempt with the seconds that it took."""
 
     of: Attempt
     seconds: float | None
     """None where nothing tells when it was killed."""
     at_least: bool
-    """Whether it was killed, after its last sign of life."""
+    """Whether it was killed, after the last point of its curves."""
 
     @property
     def took(self) -> str:
@@ -48,19 +48,19 @@ class Life:
         return f"{'at least ' if self.at_least else ''}{seconds(self.seconds)}"
 
 
-def lives(attempts: Iterable[Attempt], signs: Iterable[float]) -> list[Life]:
-    """Return the attempts with their seconds; `signs` are times of the journal's points, which tell how long one that
-    was killed had lived."""
+def timed(attempts: Iterable[Attempt], signs: Iterable[float]) -> list[TimedAttempt]:
+    """Return the attempts with their seconds; `signs` are times of the journal's points: one that was killed had run
+    until the last of them, at least."""
     listed, points = list(attempts), sorted(signs)
     found = []
     for number, each in enumerate(listed):
         if each.ended:
             took = datetime.fromisoformat(each.ended).timestamp() - each.began
-            found.append(Life(each, max(took, 0.0), at_least=False))
+            found.append(TimedAttempt(each, max(took, 0.0), at_least=False))
             continue
         next_one = listed[number + 1].began if number + 1 < len(listed) else float("inf")
         own = [point for point in points if each.began <= point < next_one]
-        found.append(Life(each, own[-1] - each.began if own else None, at_least=True))
+        found.append(TimedAttempt(each, own[-1] - each.began if own else None, at_least=True))
     return found
 
 

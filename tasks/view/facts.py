@@ -24,7 +24,7 @@ from tasks.store.journal import FILE as JOURNAL
 from tasks.store.journal import read as journal_points
 from tasks.training.seeds import Choice, choice_of
 from tasks.view import kilobytes
-from tasks.view.attempts import Attempt, Life, lives
+from tasks.view.attempts import Attempt, TimedAttempt, timed
 from tasks.view.report import ReportContent, Split, read, report_of
 from tasks.view.report_rows import Sample
 from tasks.view.words import baselines, describe, describe_search, noun, one, score
@@ -150,10 +150,10 @@ class Facts:
         return TypeAdapter(list[Attempt]).validate_python(self.record["attempts"])
 
     @cached_property
-    def lives(self) -> list[Life]:
+    def timed_attempts(self) -> list[TimedAttempt]:
         """All attempts with the seconds that they took."""
         signs = (point.time for point in journal_points(self.run.folder / JOURNAL))
-        return lives(self.attempts, signs)
+        return timed(self.attempts, signs)
 
     @property
     def problem(self) -> Problem | None:

@@ -143,8 +143,8 @@ def on_board(facts: Facts) -> None:
             content = base64.b64decode(example.image.partition(",")[2])
             with Image.open(io.BytesIO(content)) as image:
                 size = image.size
-            told = ", ".join(map(": ".join, zip(map(_untitled, shown.titles), example.answers, strict=True)))
-            events.images(step, f"worst test examples/{example.key}", [content], *size, about=told)
+            answer = ", ".join(map(": ".join, zip(map(_untitled, shown.titles), example.answers, strict=True)))
+            events.images(step, f"worst test examples/{example.key}", [content], *size, about=answer)
     events.text(step, "worst test examples", "\n".join(_markdown(shown)))
     events.close()
 
