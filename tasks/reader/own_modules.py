@@ -113,6 +113,9 @@ def _import_in(folder: Path) -> Callable[..., Any]:
                 return builtins.__import__(name, globals, locals, fromlist or (), level)
         if not _has(folder, top):
             return builtins.__import__(name, globals, locals, fromlist or (), 0)
+        loaded, is_current = sys.modules.get(_name_here(name, folder)), LOADED.get(_name_here(top, folder)) == folder
+        if fromlist and is_current and all(hasattr(loaded, each) for each in fromlist):
+            return loaded  # again, as by a statement in a function that is called often
         with _importing_from(folder, top):
             if fromlist:
                 return builtins.__import__(_name_here(name, folder), globals, locals, fromlist, 0)
