@@ -219,7 +219,8 @@ def test_what_reaches_beyond_its_own_home_is_refused(tmp_path: Path) -> None:
     command = CommandHome(tmp_path / "home")
     several = "{kind: multi_worker, workers: 2}"
     for flags, says in (
-        ([], "PRESET: nothing; a drill is of a preset"),
+        ([], "PRESET: none given"),
+        (["--train.epochs", "1"], "PRESET: nothing; a drill is of a preset"),
         (
             ["flows/presets/digits.yaml", "--train.strategy", "{kind: parameter_server, workers: 1, servers: 1}"],
             "repeatable",

@@ -147,3 +147,11 @@ def test_the_files_that_decide_are_those_that_are_imported(project: Path) -> Non
     files = [name for name, _ in found]
     assert files[:-1] == sorted(path for path in PROJECT if not path.endswith(("plain.py", "helper.py")))
     assert files[-1] == "package/PyYAML"
+
+
+def test_what_is_missing_is_told_by_the_name_that_the_user_gave_it(project: Path) -> None:
+    with pytest.raises(AttributeError, match=r"^module 'tasks.nets' has no attribute 'absent'$"):
+        imported("tasks.nets:absent", project)
+    (project / "tasks/broken.py").write_text("import tasks.absent\n")
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'tasks.absent'$"):
+        imported("tasks.broken:make", project)

@@ -39,7 +39,11 @@ def imported(function: str, folder: Path) -> Any:
         raise ValueError(f"{function}: Python has a module {top}; rename yours")
     folder = folder.absolute()  # as the paths of modules are
     with _importing_from(folder, top):
-        return getattr(import_module(_name_here(module, folder)), name)
+        code = import_module(_name_here(module, folder))
+    try:
+        return getattr(code, name)
+    except AttributeError as error:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}") from error
 
 
 @contextmanager
@@ -58,6 +62,9 @@ def _importing_from(folder: Path, top: str) -> Iterator[None]:
         invalidate_caches()
         try:
             yield
+        except ImportError as error:
+            error.msg = error.msg.replace(f"{OTHERS_HAVE}.", "")  # the user's name for the module
+            raise
         finally:
             sys.meta_path.remove(finder)
 
