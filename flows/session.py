@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from infra.embedded import EmbeddedServer
 from infra.services import QUIET
 from tasks.environment import process
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
 from tasks.runs.home import Home
+
+if TYPE_CHECKING:
+    from infra.embedded import EmbeddedServer
 
 TRACKERS = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's tracking address; MLflow itself refuses folders."""
@@ -88,6 +90,8 @@ def prepare(home: Home) -> None:
 
 def start_server(home: Home) -> EmbeddedServer:
     """Start a Prefect server that runs until this process exits."""
+    from infra.embedded import EmbeddedServer
+
     server = EmbeddedServer(home.prefect, home.root / "logs" / "prefect-embedded.log")
     atexit.register(server.stop)  # before Prefect is imported, so that it runs after Prefect has sent its last logs
     return server

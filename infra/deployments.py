@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,6 +56,8 @@ def store(layout: Layout, commit: str | None) -> None:
 
 def sources_sha256(layout: Layout, file: Path, commit: str | None) -> str | None:
     """Return the hash of a file of deployments, its presets and `CODE`; None if it has a build step of the user's."""
+    from importlib.metadata import version
+
     written = file.read_bytes()
     presets = []
     for step in build_steps(yaml.safe_load(written)):

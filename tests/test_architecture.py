@@ -53,11 +53,25 @@ def test_a_flow_imports_no_statistics_and_no_tables_before_its_first_stage(tmp_p
     assert completed.returncode == 0, completed.stderr
 
 
+def test_a_release_that_compares_nothing_imports_no_statistics() -> None:
+    """Every run waits for it, also one whose results are all in the store."""
+    script = (
+        "import sys\n"
+        "from tasks.evaluation.measured import asked\n"
+        "from tasks.registry import comparison, registry\n"
+        "from tasks.runner import releasing\n"
+        "heavy = {'scipy.stats', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
+    )
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert completed.returncode == 0, completed.stderr
+
+
 def test_commands_are_listed_without_the_config_and_prefect() -> None:
     """`--help` imports every command, and must be quick."""
     script = (
         "import sys, flows.commands\n"
-        "heavy = {'pydantic', 'tasks.config', 'prefect', 'numpy'} & set(sys.modules)\n"
+        "heavy = {'pydantic', 'tasks.config', 'prefect', 'numpy', 'packaging'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
     )
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)

@@ -15,7 +15,7 @@ from tasks.compression.specs import FLOAT, VariantSpec, compressed
 from tasks.compression.variants import build
 from tasks.compression.verdicts import judge
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.intervals import LEVEL
+from tasks.evaluation.measured import LEVEL
 from tasks.evaluation.report import build as evaluate
 from tasks.evaluation.report import read_slices
 from tasks.exporting import EVIDENCE

@@ -25,6 +25,7 @@ from tasks.evaluation.baselines.simple_model import Classes, Estimated, Labels, 
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import SMALLEST, Judge
+from tasks.evaluation.measured import asked
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import classification, judge_of, make_judge
@@ -349,10 +350,10 @@ def test_what_is_asked_of_a_version_is_what_the_setting_says() -> None:
     difference = {"value": 0.1, "low": 0.05, "high": 0.2, "method": "", "units": 50}
     row = {"value": 0.5, "difference": difference, "more_than_noise": True}
     test = {"baselines": {"majority_accuracy": row}, "learned_baseline": {"name": "gradient boosting", **row}}
-    names = [[each.name for each in comparing.asked(test, which, "classification")] for which in WHICH]
+    names = [[each.name for each in asked(test, which, "classification")] for which in WHICH]
     assert names == [[], ["majority"], ["majority", "gradient boosting"]]
     without = {**test, "learned_baseline": None}
-    assert [each.name for each in comparing.asked(without, "learned", "classification")] == ["majority"]
+    assert [each.name for each in asked(without, "learned", "classification")] == ["majority"]
     assert comparing.flat("test", without, "accuracy") == {}
 
 

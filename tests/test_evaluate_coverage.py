@@ -12,7 +12,8 @@ from scipy import stats
 
 from tasks.config.task import TASKS
 from tasks.evaluation.calibration import consistency_test
-from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
+from tasks.evaluation.intervals import interval, intervals
+from tasks.evaluation.measured import LEVEL, Interval
 from tasks.evaluation.paired import change
 from tasks.evaluation.tasks import classification, judge_of, language_model, multilabel, ranking, regression, tagging
 from tests.benchmarks import coverage

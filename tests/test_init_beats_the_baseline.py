@@ -16,7 +16,7 @@ from sklearn import datasets
 from flows.preset_text import preset_of
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config.compose import load
-from tasks.evaluation.baselines.comparing import asked
+from tasks.evaluation.measured import asked
 from tasks.evaluation.report import build
 from tasks.guess import guess_source
 from tasks.records import conversion

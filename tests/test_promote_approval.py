@@ -13,7 +13,7 @@ import pytest
 from tasks.artifacts import Export
 from tasks.errors import Failed, Refused
 from tasks.evaluation import gates
-from tasks.evaluation.intervals import Interval
+from tasks.evaluation.measured import Interval
 from tasks.evaluation.paired import PairedDifference
 from tasks.registry import approval, registry, rollback
 from tasks.registry.registry import Registered

@@ -12,12 +12,11 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import stats
 
-from tasks.evaluation.baselines.comparing import BesideBaseline
 from tasks.evaluation.differences import Paired, PairedShares, tango
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, Ratio, Verdict, promotion, with_gates
 from tasks.evaluation.gates import latency as judge_latency
 from tasks.evaluation.gating import CompressGate, Subject
-from tasks.evaluation.intervals import Interval
+from tasks.evaluation.measured import BesideBaseline, Interval
 from tasks.evaluation.metrics import Means, Share, mean
 from tasks.evaluation.multiple_testing import ERROR, at_most, decide, loss
 from tasks.evaluation.multiple_testing import Test as LimitTest

@@ -23,7 +23,7 @@ from tasks.errors import Failed
 from tasks.evaluation import calibration, decisions, report, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import AbsoluteGate
-from tasks.evaluation.intervals import Interval, Value
+from tasks.evaluation.measured import Interval, Value
 from tasks.evaluation.paired import PairedDifference
 from tasks.evaluation.tasks.language_model import LanguageModelJudge
 from tasks.exporting import export as exports

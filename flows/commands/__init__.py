@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed
 from typing import Annotated
 
 import typer
@@ -31,6 +30,8 @@ LIBRARIES = ("tensorflow", "keras", "prefect", "mlflow")
 def show_version(wanted: bool) -> None:
     """Print the version of Millrace and of the libraries that decide what it can do, and exit."""
     if wanted:
+        from importlib.metadata import version as installed
+
         typer.echo(f"millrace {installed('millrace')}")
         typer.echo(", ".join(f"{name} {installed(name)}" for name in LIBRARIES))
         raise typer.Exit

@@ -11,7 +11,6 @@ import typer
 from flows import preflight
 from flows.launching import computed, flow_of, plan
 from flows.reply import AsJson, Reply, replying
-from infra import health
 from tasks.artifacts import Records, Snapshot
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
@@ -50,6 +49,8 @@ def doctor(
         if preset is not None:
             _measure(reply, preset)
             return
+        from infra import health
+
         home = find_home()
         with terminal.waiting("asking the servers"):
             findings = health.examine(home.root)

@@ -20,7 +20,8 @@ from tasks.evaluation import MIN_EXAMPLES, multiple_testing
 from tasks.evaluation.binary import Binary
 from tasks.evaluation.columns import Masks
 from tasks.evaluation.estimates import BINOMIAL
-from tasks.evaluation.intervals import LEVEL, STUDENT, Interval, interval_of
+from tasks.evaluation.intervals import STUDENT, interval_of
+from tasks.evaluation.measured import LEVEL, Interval
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.multiple_testing import OVER_UNITS, PERMUTED, holm
 from tasks.evaluation.units import Floats, Units

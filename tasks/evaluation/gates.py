@@ -12,8 +12,7 @@ from pydantic import BeforeValidator
 from tasks.evaluation import sureness
 
 if TYPE_CHECKING:
-    from tasks.evaluation.baselines.comparing import BesideBaseline
-    from tasks.evaluation.intervals import Interval
+    from tasks.evaluation.measured import BesideBaseline, Interval
     from tasks.evaluation.paired import PairedDifference
 
 PARITY = "parity"

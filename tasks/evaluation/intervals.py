@@ -3,65 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from tasks.evaluation.estimates import Estimate
+from tasks.evaluation.measured import LEVEL, Interval, Value
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.units import Floats, Units
 
-LEVEL = 0.95
 ONE_SIDED = 2 * LEVEL - 1
 """Level of the two-sided interval whose ends are one-sided bounds at `LEVEL`."""
 
 STUDENT = "Student's t"
-
-
-@dataclass(frozen=True)
-class Value:
-    """A metric's value without an interval."""
-
-    value: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it for `report.json`; `low` and `high` are null."""
-        return {"value": self.value, "low": None, "high": None}
-
-    def flat(self, name: str) -> dict[str, float]:
-        """Return it under `name`, for metrics by flat name."""
-        return {name: self.value}
-
-
-@dataclass(frozen=True)
-class Interval(Value):
-    """A metric's value and its 95 % interval."""
-
-    low: float
-    high: float
-    method: str
-    units: int
-    """The independent units that decide how wide it is: of rare positives, the positives."""
-
-    @classmethod
-    def of(cls, estimate: Estimate, level: float = LEVEL) -> Interval:
-        """Return the interval of an estimate."""
-        return cls(estimate.value, *estimate.ends(level), estimate.method, estimate.units)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it for `report.json`."""
-        return {**self.ends, "method": self.method, "units": self.units}
-
-    @property
-    def ends(self) -> dict[str, float]:
-        """The value and both ends by name."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
-    def flat(self, name: str) -> dict[str, float]:
-        """Return it as `<name>`, `<name>/low` and `<name>/high`, for metrics by flat name."""
-        return {name: self.value, f"{name}/low": self.low, f"{name}/high": self.high}
 
 
 def interval(metric: Metric, predictions: Any, units: Units | None = None) -> Interval:

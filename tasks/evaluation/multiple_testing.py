@@ -22,7 +22,8 @@ from scipy import sparse
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.estimates import Estimate
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Verdict
-from tasks.evaluation.intervals import LEVEL, ONE_SIDED
+from tasks.evaluation.intervals import ONE_SIDED
+from tasks.evaluation.measured import LEVEL
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.units import Floats, Units, count
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from tasks.environment.user_code import raised_at
 from tasks.errors import Failed
 from tasks.evaluation.config import OWN_METRICS, EvaluateConfig
-from tasks.evaluation.intervals import Interval, interval_of
+from tasks.evaluation.intervals import interval_of
+from tasks.evaluation.measured import Interval
 from tasks.evaluation.metrics import Means, mean
 from tasks.evaluation.units import Floats, Units
 from tasks.reader.own_modules import imported

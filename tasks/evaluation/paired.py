@@ -21,8 +21,9 @@ from tasks.draws import splitmix64
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.decisions import Decision
-from tasks.evaluation.intervals import LEVEL, Interval, difference
+from tasks.evaluation.intervals import difference
 from tasks.evaluation.judging import Judge, contributions_of, examples_of, metric_of
+from tasks.evaluation.measured import LEVEL, Interval
 from tasks.evaluation.metrics import Means, Metric, Order
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge

@@ -15,8 +15,9 @@ from tasks.errors import Failed
 from tasks.evaluation import REPORT_VERSION, decisions, further, robustness, slices, units
 from tasks.evaluation.baselines import comparing, learned
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.intervals import LEVEL, flat, intervals
+from tasks.evaluation.intervals import flat, intervals
 from tasks.evaluation.judging import Judge, Kept, examples_of, names_of, run_model
+from tasks.evaluation.measured import LEVEL
 from tasks.evaluation.own_metrics import own_metrics
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.tasks import make_judge

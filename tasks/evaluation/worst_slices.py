@@ -19,7 +19,8 @@ from scipy.special import ndtri
 
 from tasks.evaluation import MIN_EXAMPLES, multiple_testing
 from tasks.evaluation.columns import Masks, conditional, of_column
-from tasks.evaluation.intervals import LEVEL, interval_of
+from tasks.evaluation.intervals import interval_of
+from tasks.evaluation.measured import LEVEL
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.multiple_testing import OVER_UNITS, PERMUTED, Tested
 from tasks.evaluation.units import Floats, Units, at

@@ -13,11 +13,10 @@ from tasks.artifacts import Report
 from tasks.config.compose import Config
 from tasks.config.task import TASKS
 from tasks.errors import Failed, Refused, of_the_machine
-from tasks.evaluation import MIN_EXAMPLES, paired
+from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gates import PASS, Beside, Champion, Verdict
 from tasks.evaluation.gating import AbsoluteGate, PromoteGate
-from tasks.evaluation.multiple_testing import Test
 from tasks.evaluation.units import Floats, Units, at, count
 from tasks.models.usage import USES, Usage
 from tasks.runs.runs import Run, resolve_run
@@ -28,6 +27,8 @@ from tasks.view.facts import Facts
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+    from tasks.evaluation.multiple_testing import Test
+    from tasks.evaluation.paired import Contributions, Mask
     from tasks.registry.registry import Registered
 
 SPLIT = "test"
@@ -40,11 +41,11 @@ POSITIVE = "millrace.positive"
 class Compared:
     """The test examples of a run on which its model and the champion are compared."""
 
-    own: paired.Contributions
+    own: Contributions
     """Of the run's model."""
     reference: Mapping[str, Floats]
     """The champion's contributions to each metric on the same examples, as far as they are known."""
-    unused: paired.Mask
+    unused: Mask
     """Those that neither model, nor what it began from, has used."""
     left_out: str = ""
     """How many are left out, and why, in words; empty where none is."""
@@ -81,7 +82,7 @@ def as_the_champion(champion: Registered, config: Config) -> EvaluateConfig:
 
 
 def compared(
-    own: paired.Contributions, reference: Mapping[str, Floats], users: Mapping[str, Usage], champion: str, counted: str
+    own: Contributions, reference: Mapping[str, Floats], users: Mapping[str, Usage], champion: str, counted: str
 ) -> Compared:
     """Leave out the examples that a version or the champion has used.
 
@@ -123,11 +124,13 @@ def champion_of(registered: Registered, run: Run, beside: Compared | None, why: 
         groups = "" if beside.units is None else " groups"
         why = f"{beside.left_out}; {left}{groups} are left, and at least {MIN_EXAMPLES} are needed"
         return Champion(version, registered.metric, registered.score, None, why)
+    from tasks.evaluation.paired import change  # not above: it loads SciPy, scikit-learn and Matplotlib
+
     of_metric = beside.own.metrics[name]
     first, second = of_metric.of(before), of_metric.of(after)
-    change = paired.change(of_metric, before, after, run.config.evaluate.resamples, beside.units)
+    changed = change(of_metric, before, after, run.config.evaluate.resamples, beside.units)
     higher = as_the_champion(registered, run.config).primary_of(run.config.model.task)[1]
-    found = Beside(first, second, change, len(before), higher, beside.left_out, beside.unknown)
+    found = Beside(first, second, changed, len(before), higher, beside.left_out, beside.unknown)
     return Champion(version, registered.metric, registered.score, found, behind=registered.behind)
 
 
@@ -157,7 +160,7 @@ def users(
 
 def by_report(
     champion: Registered, run: Run, config: EvaluateConfig | None = None
-) -> tuple[paired.Contributions, dict[str, Floats]] | None:
+) -> tuple[Contributions, dict[str, Floats]] | None:
     """Return the contributions of a run's model, and the champion's by the report of its own run, on the test examples
     that both have; None where that run or its report is not in this home, or too few examples are in both."""
     try:

@@ -99,7 +99,7 @@ def _decide(
     records: Records,
     config: PromoteConfig,
 ) -> Release:
-    from tasks.evaluation.baselines.comparing import asked
+    from tasks.evaluation.measured import asked
     from tasks.registry import comparison, registry
 
     run, name = attempt.run, attempt.config.name

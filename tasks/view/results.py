@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from tasks.artifacts import Artifact
 from tasks.config.task import TASKS
 from tasks.errors import Failed
-from tasks.evaluation import MIN_EXAMPLES, paired, too_few
+from tasks.evaluation import MIN_EXAMPLES, too_few
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.units import count as units_of
 from tasks.records.reading import RecordsReader
@@ -23,9 +23,12 @@ from tasks.view import figure, kilobytes, some
 from tasks.view.facts import Facts
 from tasks.view.words import interval
 
+if TYPE_CHECKING:
+    from tasks.evaluation.paired import Contributions
+
 SPLITS = ("test", "validation")
 
-Pair = tuple[paired.Contributions, paired.Contributions]
+Pair: TypeAlias = "tuple[Contributions, Contributions]"
 """Contributions of each example of a split in a, and in b."""
 
 
@@ -157,6 +160,8 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     ends = (interval(before.metrics, name), interval(after.metrics, name))
     if count < 2:
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
+    from tasks.evaluation import paired  # not above: it loads SciPy, scikit-learn and Matplotlib
+
     change = paired.change(pair[1].metrics[metric], values[0], values[1], after.config.evaluate.resamples, units)
     judged = after.judged if units is None else "groups"
     weakness = "too few for 95 %" if count < MIN_EXAMPLES else too_few(change.difference.units)
@@ -183,6 +188,8 @@ def pair(before: Facts, after: Facts, split: str, config: EvaluateConfig | None 
     another split, or were deleted. `config` says how they are judged; default: as the second one."""
     if before.config.model.task != after.config.model.task:
         return None
+    from tasks.evaluation import paired
+
     first, second = (contributions(facts, split, config or after.config.evaluate) for facts in (before, after))
     if first is None or second is None:
         return None
@@ -191,11 +198,13 @@ def pair(before: Facts, after: Facts, split: str, config: EvaluateConfig | None 
     return both if common >= min(MIN_EXAMPLES, first.total, second.total) and common else None
 
 
-def contributions(facts: Facts, split: str, config: EvaluateConfig | None = None) -> paired.Contributions | None:
+def contributions(facts: Facts, split: str, config: EvaluateConfig | None = None) -> Contributions | None:
     """Return the contributions of a run's model by example; None if what it was evaluated on was deleted.
 
     `config` counts where it is given, otherwise the run's own.
     """
+    from tasks.evaluation import paired
+
     made = [facts.one(kind) for kind in ("report", "snapshot", "records")]
     paths = [artifact.path for artifact in made if artifact is not None]
     if len(paths) < len(made):

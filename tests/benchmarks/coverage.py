@@ -20,7 +20,8 @@ from scipy import stats
 
 from tasks.config.task import TASKS
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.evaluation.intervals import LEVEL, interval_of
+from tasks.evaluation.intervals import interval_of
+from tasks.evaluation.measured import LEVEL
 from tasks.evaluation.metrics import Means, Metric, Score, Share, mean
 from tasks.evaluation.multiple_testing import at_most, loss
 from tasks.evaluation.paired import change, mcnemar

@@ -14,7 +14,7 @@ import numpy as np
 from tasks.artifacts import Export, Records
 from tasks.config.compose import load
 from tasks.evaluation.gates import Beside, Champion
-from tasks.evaluation.intervals import Interval
+from tasks.evaluation.measured import Interval
 from tasks.evaluation.paired import PairedDifference
 from tasks.processes.workbench import Work
 from tasks.registry import registry

@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tasks.config.task import CONSTANT as PREFIX
-from tasks.config.task import TASKS
+from tasks.config.task import CONSTANT, TASKS
 from tasks.evaluation.baselines.simple_model import Learned
 from tasks.evaluation.config import EvaluateConfig
-from tasks.evaluation.intervals import Interval, interval_of
+from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import Judge, Kept
+from tasks.evaluation.measured import BesideBaseline, Interval
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.paired import change
 from tasks.evaluation.splits import SnapshotSplit
 from tasks.evaluation.units import Floats
-
-CONSTANT, LEARNED = "constant", "learned"
-"""Values of `promote.baseline` besides `none`."""
-
-
-@dataclass(frozen=True)
-class BesideBaseline:
-    """A baseline on the examples of a model, and how far the model is from it."""
-
-    name: str
-    value: float
-    difference: Interval
-    """The model's value minus that of the baseline."""
-    more_than_noise: bool
-
-    def better(self, higher_is_better: bool) -> bool:
-        """Return whether the model is better by more than noise."""
-        return self.more_than_noise and (self.difference.value > 0) == higher_is_better
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all but the name, for `report.json`."""
-        difference = self.difference.as_json()
-        return {"value": self.value, "difference": difference, "more_than_noise": self.more_than_noise}
-
-    @classmethod
-    def from_json(cls, name: str, row: Mapping[str, Any]) -> BesideBaseline:
-        """Return it from `report.json`."""
-        return cls(name, row["value"], Interval(**row["difference"]), row["more_than_noise"])
 
 
 def measured(
@@ -66,7 +37,7 @@ def measured(
     kind, predictions = judge.metrics[metric], judge.predictions(kept)
     beside = partial(_paired, kind, kind.contributions(predictions), judge, config.resamples)
     best = best_constant(judge, predictions, kind, higher)
-    names = dict.fromkeys(judge.baselines) if metric == TASKS[task].metrics[0] else {f"{PREFIX}{metric}": None}
+    names = dict.fromkeys(judge.baselines) if metric == TASKS[task].metrics[0] else {f"{CONSTANT}{metric}": None}
     for place, name in enumerate(names):
         if place:
             found = _from_value(name, judge.baselines[name], kind, kind.contributions(predictions), judge)
@@ -104,21 +75,6 @@ def flat(split: str, fields: Mapping[str, Any], metric: str) -> dict[str, float]
     value, difference = (Interval(*(of[end] for end in ends)) for of in (row, row["difference"]))
     name = f"{split}/learned_baseline/{metric}"
     return value.flat(name) | difference.flat(f"{name}_difference")
-
-
-def asked(test: Mapping[str, Any], which: str, task: str) -> list[BesideBaseline]:
-    """Return the baselines that `promote.baseline` asks a model to be better than.
-
-    Args:
-        test: the fields of the test split in `report.json`.
-        which: `none`, `constant`, or `learned`, which asks for the constant ones too.
-    """
-    rows: list[BesideBaseline] = []
-    if which in (CONSTANT, LEARNED):
-        rows += [BesideBaseline.from_json(TASKS[task].short(name), row) for name, row in test["baselines"].items()]
-    if which == LEARNED and (row := test["learned_baseline"]) is not None:
-        rows.append(BesideBaseline.from_json(row["name"], row))
-    return rows
 
 
 def _paired(metric: Metric, own: Floats, judge: Judge, resamples: int, name: str, other: Floats) -> BesideBaseline:
