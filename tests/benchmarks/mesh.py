@@ -3,8 +3,8 @@
     python -m tests.benchmarks.mesh
 
 Growth of the peak memory (VmHWM) of a fresh process over two calls of a step, by schedule, of four stages and 16
-micro-batches. A part of it does not depend on the schedule (weights, gradients, the executor): a step of one micro-batch
-shows about how much. Then the seconds of a step, in turns.
+micro-batches. A part of it does not depend on the schedule (weights, gradients, the executor): a step of a single
+micro-batch shows about how much. Then the seconds of a step, in turns.
 """
 
 from __future__ import annotations
@@ -103,9 +103,8 @@ def main() -> None:
             for way in ways if number % 2 == 0 else reversed(ways):
                 rows[way].append(measured(folder, ways[way]))
     assert len({found[2] for each in rows.values() for found in each}) == 1, "all schedules compute the same bits"
-    print(
-        f"{STAGES} stages, {MICRO_BATCHES} micro-batches, {ROUNDS} rounds; the same bits; one micro-batch {fixed:.0f} MiB"
-    )
+    print(f"{STAGES} stages, {MICRO_BATCHES} micro-batches, {ROUNDS} rounds, the same bits")
+    print(f"  one micro-batch: {fixed:.0f} MiB")
     for way, found in rows.items():
         for place, unit in ((0, "MiB"), (1, "s")):
             ratios = [one[place] / base[place] for one, base in zip(found, rows["gpipe"], strict=True)]
