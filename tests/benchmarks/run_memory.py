@@ -35,7 +35,7 @@ def at_the_end(checkout: Path, home: Path) -> tuple[float, float]:
     process = psutil.Popen(command, cwd=checkout, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seen: list[tuple[float, float]] = []
     while process.poll() is None:
-        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+        with contextlib.suppress(psutil.Error, ValueError):  # there is none yet, or it has ended
             [server] = [child for child in process.children() if any("embedded" in word for word in child.cmdline())]
             own, of_server = (one.memory_full_info().pss / 2**20 for one in (process, server))
             seen.append((own, of_server))
