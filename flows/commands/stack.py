@@ -61,7 +61,7 @@ def up(
     foreground: Foreground = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start Prefect server, MLflow server and worker in the background, and deploy prefect.yaml."""
+    """Start Prefect's server, MLflow's server and a worker in the background, and deploy prefect.yaml."""
     with replying("up", as_json) as reply:
         home = find_home().readable()
         stack = Stack(home.root)
