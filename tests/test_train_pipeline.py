@@ -387,6 +387,43 @@ def test_stages_work_at_once_also_where_they_call_functions_with_side_effects(sc
     assert 0.3 < in_process(tmp_path, by_schedule, schedule, True)[1] < 0.55
 
 
+def side_effects(bench: Workbench) -> list[tuple[str, list[bool]]]:
+    """Return of each call of a function with side effects its device, and which of all calls come before it."""
+    import keras
+    import tensorflow as tf
+
+    from tasks.training.group import Cluster
+
+    class Noisy(keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            return inputs + tf.ensure_shape(tf.numpy_function(lambda: np.float32(0), [], tf.float32), ())
+
+    class Model:
+        @staticmethod
+        def build(features: Any, seed: int) -> Any:
+            inputs = keras.Input((3, 4, 1), name="image")
+            x = keras.layers.Flatten()(inputs)
+            for units in (7, 2):
+                x = Noisy()(keras.layers.Dense(units)(x))
+            return keras.Model(inputs, x)
+
+    strategy: Any = Pipeline(devices=2, micro_batches=3).create(Cluster())
+    step = strategy.pipelined(step_by(strategy, Model, IMAGES, Sgd(), "float32"))
+    operations = traced(step.sums, {name: values[0] for name, values in batches(IMAGES, 1, 12).items()})
+    calls = [operation for operation in operations if operation.type == "PyFunc"]
+    return [(call.device[-5:], [other in everything_above(call) for other in calls]) for call in calls]
+
+
+def test_functions_with_side_effects_are_called_in_one_order_on_each_device(tmp_path: Path) -> None:
+    """Also where their arguments are there from the beginning."""
+    calls = in_process(tmp_path, side_effects)
+    assert sorted(device for device, _ in calls) == ["CPU:0"] * 3 + ["CPU:1"] * 3
+    for device in ("CPU:0", "CPU:1"):
+        places = [place for place, (own, _) in enumerate(calls) if own == device]
+        for number, place in enumerate(places):
+            assert [calls[place][1][other] for other in places] == [True] * number + [False] * (3 - number)
+
+
 def test_several_pipelines_equal_one_device_and_are_fed_the_same_batches(
     tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
 ) -> None:
