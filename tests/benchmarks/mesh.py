@@ -1,10 +1,13 @@
-"""Models over several devices: memory and time of a pipeline's schedules.
+"""Models over several devices: memory and time of a pipeline's schedules, and of pipelines side by side.
 
     python -m tests.benchmarks.mesh
 
 Growth of the peak memory (VmHWM) of a fresh process over two calls of a step, by schedule, of four stages and 16
 micro-batches. A part of it does not depend on the schedule (weights, gradients, the executor): a step of a single
 micro-batch shows about how much. Then the seconds of a step, in turns.
+
+Two pipelines of two stages, a core for each process, against one with half the batch; the share of a step that sums
+gradients, waiting for the other process included.
 """
 
 from __future__ import annotations
@@ -17,14 +20,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tasks.models.architectures.mlp import MlpModel
 from tasks.processes.gang import Limits, ProcessLauncher
 from tasks.processes.workbench import Work, Workbench
+from tasks.training.config import TrainConfig
 from tasks.training.optimizers import Sgd
+from tasks.training.schedules import Constant
 from tasks.training.strategies import Pipeline
+from tests.benchmarks.stepping import synthetic
 
 STAGES, MICRO_BATCHES, ROUNDS = 4, 16, 5
 UNITS, ROWS, LAYERS = 256, 1700, 8
 """Width, rows of a micro-batch and layers of a network whose activations weigh more than its weights."""
+
+BATCH, WIDE, CALL, CALLS = 512, 768, 5, 6
+"""Of two pipelines: their batch, units of each layer, steps of a call, and calls."""
 
 Schedule = Literal["1f1b", "gpipe"]
 
@@ -92,7 +102,51 @@ def measured(folder: Path, schedule: Schedule, micro_batches: int = MICRO_BATCHE
     return found
 
 
-def main() -> None:
+def side_by_side(bench: Workbench, folder: Path, strategy: Pipeline, batch: int) -> tuple[float, float]:
+    """Return the seconds of a step on a core of its own, and the share of it in which gradients are summed."""
+    import os
+
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[bench.rank]})
+    from tasks.feed import open_snapshot
+    from tasks.training.fit import make_engine
+    from tasks.training.group import Cluster
+    from tasks.training.loop import make_plan
+
+    config = TrainConfig(steps=10**6, batch_size=batch, optimizer=Sgd(), schedule=Constant(), strategy=strategy)
+    snapshot = open_snapshot(folder)
+    plan, cluster = make_plan(config, snapshot.counts["train"], [CALL]), Cluster(bench.rank, bench.addresses)
+    engine = make_engine(config, MlpModel(units=(WIDE,) * LAYERS), snapshot, plan, 1, cluster)
+    engine.seek(0)
+    calls = [engine.step(plan.rates(0, CALL)) for _ in range(2 + CALLS)][2:]
+    ranks = [call.ranks[0] for call in calls]
+    summing = sum(rank.reducing for rank in ranks) / sum(rank.call for rank in ranks)
+    return statistics.median(rank.call for rank in ranks) / CALL, summing
+
+
+def hybrid() -> None:
+    """Print the ratio of two pipelines to one of half the batch."""
+    from tests.benchmarks import mesh
+
+    one = Pipeline(devices=2, micro_batches=4)
+    ways = {"one": (one, BATCH // 2), "two": (one.model_copy(update={"workers": 2}), BATCH), "again": (one, BATCH // 2)}
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    with tempfile.TemporaryDirectory() as name:
+        folder = synthetic(Path(name))
+        for number in range(ROUNDS):
+            for way in ways if number % 2 == 0 else reversed(ways):
+                strategy, batch = ways[way]
+                with ProcessLauncher(folder / "logs", 1).gang("bench", strategy.roles) as gang:
+                    work = Work(mesh.side_by_side, (folder, strategy, batch))
+                    found = gang.call(work, None, folder / "journal", limits=Limits(), on_report=lambda *report: None)
+                rows[way].append(found)
+    print(f"two pipelines against one with half the batch, {LAYERS} layers of {WIDE} units, {ROUNDS} rounds")
+    for way in ("two", "again"):
+        ratios = [found[0] / base[0] for found, base in zip(rows[way], rows["one"], strict=True)]
+        print(f"  {way:<6}{statistics.median(ratios):.2f}x [{min(ratios):.2f}, {max(ratios):.2f}]")
+    print(f"  summing gradients: {statistics.median(found[1] for found in rows['two']):.0%} of a step")
+
+
+def schedules() -> None:
     """Print the ratios to GPipe."""
     ways: dict[str, Schedule] = {"gpipe": "gpipe", "1f1b": "1f1b", "gpipe again": "gpipe"}
     rows: dict[str, list[tuple[float, float, bytes]]] = {name: [] for name in ways}
@@ -112,6 +166,12 @@ def main() -> None:
             goal = "  goal 0.35x" if way == "1f1b" and place == 0 else ""
             spread = f"{statistics.median(ratios):.2f}x [{min(ratios):.2f}, {max(ratios):.2f}]"
             print(f"  {way:<12}{median:>9.2f} {unit:<4}{spread}{goal}")
+
+
+def main() -> None:
+    """Print all tables."""
+    schedules()
+    hybrid()
 
 
 if __name__ == "__main__":
