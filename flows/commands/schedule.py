@@ -47,7 +47,8 @@ def schedule(
     missed: Annotated[
         Missed | None,
         typer.Option(
-            help="Of times that come while a run of it runs or waits for the worker: run each (default), or skip."
+            help="Of times that come while a run of it works or no worker runs: run each later (default), or skip all"
+            " but one."
         ),
     ] = None,
     pool: Annotated[str, typer.Option(help="Work pool; default: that of the worker of millrace up.")] = POOL,
