@@ -27,7 +27,7 @@ TEMPLATE = Path(__file__).parent / "work_pools" / "process.json"
 """Template of the work pool; that of a pool made by hand finds Python on the worker's path."""
 
 PATIENCE = 60.0
-"""Seconds until the worker must poll, and schedules must have planned runs."""
+"""Seconds until the worker must poll; seconds until schedules must have planned runs."""
 
 
 def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> None:
@@ -78,7 +78,7 @@ def deploy(layout: Layout, file: Path) -> None:
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
     """Return for each deployment `name`, `schedule` (those that are on), `timezone`, `off` (those that are not), `next`
-    (ISO 8601), and the state of its `last` run."""
+    (ISO 8601; not that of a run that is late), and the state of its `last` run."""
     rows = []
     for name, deployment in named(layout):
         on: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
@@ -89,7 +89,9 @@ def deployments(layout: Layout) -> list[dict[str, Any]]:
         row["timezone"] = next((schedule.get("timezone") for schedule in on[True]), None)
         runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
         if on[True]:
-            planned = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
+            ahead = {"expected_start_time": {"after_": datetime.now(UTC).isoformat()}}
+            scheduled = {"state": {"type": {"any_": ["SCHEDULED"]}}, **ahead}
+            planned = {"flow_runs": scheduled, "sort": "EXPECTED_START_TIME_ASC"}
             row["next"] = _first(layout, {**runs, **planned}, lambda run: run["expected_start_time"])
         ended = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
         row["last"] = _first(layout, {**runs, **ended}, lambda run: f"{run['state']['name']}: {run['name']}")
@@ -130,8 +132,18 @@ def verify(layout: Layout) -> list[dict[str, Any]]:
         if time.monotonic() > deadline:
             raise Failed("worker", "it does not poll", f"the pool {POOL} needs a worker", "see logs/worker.log")
         time.sleep(0.5)
+    return with_plans(layout)
+
+
+def with_plans(layout: Layout, name: str | None = None) -> list[dict[str, Any]]:
+    """Return the deployments, or the one of a name, as soon as every schedule of theirs that is on has planned runs.
+
+    Raises:
+        Failed: the server, which takes seconds for it, has planned none.
+    """
+    deadline = time.monotonic() + PATIENCE
     while True:
-        rows = deployments(layout)
+        rows = [row for row in deployments(layout) if name in (None, row["name"])]
         idle = [row["name"] for row in rows if row["schedule"] and not row["next"]]
         if not idle:
             return rows

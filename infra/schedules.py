@@ -19,7 +19,7 @@ from infra.services import POOL, Layout, write_json
 Missed = Literal["run", "skip"]
 
 STRATEGIES: dict[Missed, str] = {"run": "ENQUEUE", "skip": "CANCEL_NEW"}
-"""What Prefect does with a run whose time comes while another one of its deployment runs or waits."""
+"""What Prefect does with a run that a worker takes up while another one of its deployment is at work."""
 
 SCHEDULES = "schedules.yaml"
 """The file in Prefect's format, in the home's folder of Prefect."""

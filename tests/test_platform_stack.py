@@ -77,6 +77,7 @@ def test_a_deployment_that_was_changed_by_hand_is_deployed_again_and_a_schedule_
     answer = stack("up")
     assert answer.code == 0 and "deploying" not in answer.stderr and f"next     {ON}" in answer.stdout
     assert "off      schedules of backup/nightly, dataset/digits" in answer.stdout
+    assert f"its switch on {running['prefect_url']}/deployments" in answer.stdout
     call("PATCH", f"{api}/{before['id']}", {"description": "by hand"})
     answer = stack("up")
     assert answer.code == 0 and "deploying prefect.yaml" in answer.stderr and f"next     {ON}" in answer.stdout
@@ -102,6 +103,10 @@ def test_a_schedule_of_the_home_is_deployed_at_once_kept_by_up_and_removed(stack
     assert name == "dataset/digits-scheduled" and deployed["parameters"]["config"]["records"]["split_seed"] == 4
     assert deployed["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
     assert wait(planned) == ["04:15"]
+    spans = ("--since", "2026-11-01", "--until", "2026-11-03", "--records.split_seed", "{begin:%-d}")
+    backfill = stack("backfill", name, *spans)
+    assert backfill.code == 2 and "scheduled with --missed skip; of its runs that wait" in backfill.stderr
+    assert wait(planned) == ["04:15"], "nothing is queued"
     assert "deploying" not in stack("up").stderr
     [row] = stack("list", "schedules", "--json").json["schedules"]
     assert (row["name"], row["next"][11:16]) == (name, "04:15")

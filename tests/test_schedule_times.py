@@ -1,21 +1,26 @@
-"""`millrace schedule` without servers: what it keeps, what it refuses, and the hour that the clocks skip."""
+"""`millrace schedule`: what it keeps, what it refuses, the hour that the clocks skip, and times that were missed."""
 
 from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from prefect.settings import get_current_settings
 
 from flows.commands.schedule import _wanted, removed, skipped_times
-from infra.schedules import TAG, Schedule, deployment_files, schedules, write, write_deployments
-from infra.services import Layout
+from infra import orchestration
+from infra.schedules import TAG, Missed, Schedule, deployment_files, schedules, write, write_deployments
+from infra.services import Layout, call
 from tasks.errors import Refused
 from tasks.runs.home import Home
 from tests.support.homes import DIGITS, CommandHome
+from tests.support.shared import shared_server
 
 NOW = datetime(2026, 11, 29, 15, tzinfo=UTC)
 
@@ -105,3 +110,59 @@ def test_a_schedule_is_listed_and_replaced_by_the_next_one_of_its_name(tmp_path:
     assert (row["name"], row["cron"], row["flags"]) == ("pipeline/digits-scheduled", "0 4 * * *", {"seed": "5"})
     [kept] = json.loads((home.root / "schedules.json").read_text())
     assert kept["preset"] == str(Path(DIGITS).resolve())
+
+
+def ask(path: str, body: Any) -> Any:
+    return call("POST", f"{shared_server()}/{path}", body)
+
+
+def proposed(run: str, state: str) -> str:
+    """The name of a run's state after its worker or its process has proposed one."""
+    answer = ask(f"flow_runs/{run}/set_state", {"state": {"type": state}})
+    return str(answer["state"]["name"])
+
+
+@pytest.mark.parametrize(("missed", "others"), [("run", "AwaitingConcurrencySlot"), ("skip", "Cancelled")])
+def test_of_the_runs_that_a_worker_missed_one_starts_and_the_others_wait_or_are_cancelled(
+    missed: Missed, others: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Prefect's server, with a schedule's deployment; its worker proposes `PENDING` for all of them at once."""
+    monkeypatch.setattr(Layout, "prefect_api", shared_server())
+    layout, wanted = Layout(tmp_path, tmp_path), replace(schedule(), flow="missed", name=missed, missed=missed)
+    written = wanted.as_deployment()
+    limit = written["concurrency_limit"]
+    times = [{"schedule": {"cron": wanted.cron, "timezone": wanted.timezone}, "active": True}]
+    body = {
+        "name": wanted.name,
+        "flow_id": ask("flows/", {"name": wanted.flow})["id"],
+        "schedules": times,
+        "concurrency_limit": limit["limit"],
+        "concurrency_options": {"collision_strategy": limit["collision_strategy"]},
+    }
+    deployment = ask("deployments/", body)["id"]
+
+    def planned(name: str, minutes: int) -> tuple[str, str]:
+        due = (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat()
+        state = {"type": "SCHEDULED", "name": name, "state_details": {"scheduled_time": due}}
+        run = ask(f"deployments/{deployment}/create_flow_run", {"state": state})
+        return run["id"], run["expected_start_time"]
+
+    def late() -> int:
+        return sum(row["deployment"] == wanted.deployment for row in orchestration.late(layout))
+
+    first, *rest = [run for run, _ in (planned("Late", -minutes) for minutes in (3, 2, 1))]
+    _, following = planned("Scheduled", 1)
+    assert late() == 3
+    [row] = orchestration.with_plans(layout, wanted.deployment)
+    assert row["next"] == following, "a time that is past is not the next one"
+    assert [proposed(run, "PENDING") for run in (first, *rest)] == ["Pending", others, others]
+    assert late() == 0, "one that waits for another run is not late"
+    assert [proposed(first, state) for state in ("RUNNING", "COMPLETED")] == ["Running", "Completed"]
+    if missed == "run":
+        assert [proposed(run, "PENDING") for run in rest] == ["Pending", others], "one at a time"
+
+
+def test_prefect_plans_and_tries_again_as_the_page_says() -> None:
+    server = get_current_settings().server
+    assert (server.services.scheduler.min_runs, server.services.scheduler.min_scheduled_time) == (3, timedelta(hours=1))
+    assert server.deployments.concurrency_slot_wait_seconds == 30

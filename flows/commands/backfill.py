@@ -11,6 +11,7 @@ import typer
 from flows.launching import read_flags
 from flows.reply import AsJson, replying
 from infra import orchestration
+from infra.schedules import STRATEGIES
 from infra.stack import Stack
 from tasks.errors import Failed, Refused
 from tasks.runs.home import find_home
@@ -52,6 +53,10 @@ def backfill(
         if "config" not in deployed["parameters"]:
             rule = "a backfill changes the config of a run, and this flow has none"
             raise Refused(deployment, "no parameter config", rule, "choose a deployment of a preset")
+        if (deployed["concurrency_options"] or {}).get("collision_strategy") == STRATEGIES["skip"]:
+            rule = "of its runs that wait, Prefect starts one and cancels the others"
+            remedy = "choose another deployment, or make the schedule again without --missed skip"
+            raise Refused(deployment, "scheduled with --missed skip", rule, remedy)
         configs = [(span, filled(deployed["parameters"], flags, span)) for span in spans(since, until, every)]
         rows = []
         for span, config in configs:

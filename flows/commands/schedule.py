@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,13 +17,10 @@ from infra import orchestration
 from infra.schedules import Missed, Schedule, schedules, write
 from infra.services import POOL, Layout
 from infra.stack import Stack, exclusive
-from tasks.errors import Failed, Refused
+from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import git_commit
 from tasks.view import terminal, when
-
-PATIENCE = 60.0
-"""Seconds in which the server must plan the next run."""
 
 YEAR = timedelta(days=366)
 STEP = timedelta(minutes=15)
@@ -52,7 +48,8 @@ def schedule(
     missed: Annotated[
         Missed | None,
         typer.Option(
-            help="At a time when an earlier run still runs or waits for the worker: run later (run, default), or skip."
+            help="Times that come while an earlier run works, or while no worker is running: run each of them later (run,"
+            " default), or only one (skip)."
         ),
     ] = None,
     pool: Annotated[str, typer.Option(help="Work pool; default: the pool of millrace up.")] = POOL,
@@ -84,7 +81,8 @@ def schedule(
         with exclusive(home.make().root):
             write(home.root, [*(each for each in known if each != replaced), wanted])
             layout = _install(home)
-        _report(reply, wanted, replaced, None if layout is None else _planned(layout, wanted.deployment))
+        row = None if layout is None else orchestration.with_plans(layout, wanted.deployment)[0]
+        _report(reply, wanted, replaced, row)
 
 
 def removed(known: list[Schedule], which: Path, flow: str | None) -> list[Schedule]:
@@ -142,18 +140,6 @@ def _install(home: Home) -> Layout | None:
         return None
     orchestration.install(stack.layout, git_commit(), terminal.say)
     return stack.layout
-
-
-def _planned(layout: Layout, name: str) -> dict[str, Any]:
-    """Return a deployment as soon as its next run is planned, which takes the server seconds, or it is switched off."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        [row] = [row for row in orchestration.deployments(layout) if row["name"] == name]
-        if row["off"] or row["next"]:
-            return row
-        if time.monotonic() > deadline:
-            raise Failed(name, "no run is planned", "a schedule must have planned runs", "see logs/prefect.log")
-        time.sleep(0.5)
 
 
 def _report(reply: Reply, wanted: Schedule, replaced: Schedule | None, row: dict[str, Any] | None) -> None:

@@ -85,7 +85,9 @@ def up(
             if row["next"]:
                 reply.say(f"next     {row['name']} at {when(row['next'], row['timezone'])} ({row['schedule']})")
         if off := ", ".join(row["name"] for row in deployments if row["off"]):
-            reply.say(f"off      schedules of {off}; turn them on in Prefect, or in prefect.yaml (active: true)")
+            reply.say(f"off      schedules of {off}")
+            page = f"{layout.prefect_url}/deployments"
+            reply.say(f"         turn one on: active: true in prefect.yaml and millrace up, or its switch on {page}")
         reply.say("started  " + ", ".join(fresh) if fresh else "all services were running")
         if foreground:
             stay(home.root)
