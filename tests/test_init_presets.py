@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbenc
 
 def test_of_two_kinds_of_files_one_is_asked_for_and_what_is_left_out_is_named(tmp_path: Path) -> None:
     both = texts(pictures(tmp_path / "both"))
-    asks = r"24 images, 12 .md; a preset reads one kind of files; add --suffix .jpg, or --suffix .md"
+    asks = r"24 images, 12 .md; a preset reads one kind of files; add --suffix .png, or --suffix .md"
     answer = init(both, tmp_path)
     assert answer.code == 2 and asks in answer.stderr, answer.stderr
     assert guess_source(both, Choices(".png")).left_out == {".md": 12, ".csv": 1}
@@ -155,6 +156,17 @@ def test_of_two_kinds_of_files_one_is_asked_for_and_what_is_left_out_is_named(tm
     few = pictures(tmp_path / "few")
     (few / "readme.md").write_text("# Shapes\n")
     assert (guess_source(few).what, guess_source(few).left_out) == ("images", {".md": 1})
+
+
+def test_a_tar_file_of_class_folders_that_is_compressed_is_refused(tmp_path: Path) -> None:
+    """As tar files of samples of a WebDataset may be compressed, it was taken for one."""
+    folder = pictures(tmp_path / "shapes")
+    for name, mode in (("plain.tar", "w"), ("packed.tar.gz", "w:gz")):
+        with tarfile.open(tmp_path / name, mode) as archive:  # type: ignore[call-overload]
+            archive.add(folder, "shapes")
+    assert guess_source(tmp_path / "plain.tar").classes == ["round", "square"]
+    with pytest.raises(Refused, match=r"packed.tar.gz: compressed as a whole; .*gunzip packed.tar.gz"):
+        guess_source(tmp_path / "packed.tar.gz")
 
 
 def test_of_two_data_sets_one_is_asked_for(tmp_path: Path) -> None:

@@ -31,9 +31,10 @@ from tasks.guess.forms import rows_in
 from tasks.guess.found import Choices, Guess, name_of, refuse
 from tasks.guess.samples import DATABASES, ENDINGS, kind_of_file, sample_database, sample_files
 from tasks.guess.tables import guess_table
-from tasks.sources.archives import TAR, ZIP, Tree, open_tree
+from tasks.sources.archives import TAR, ZIP, Tree, archive_above, open_tree
 from tasks.sources.folders import is_image
 from tasks.sources.tfds import INFO
+from tasks.sources.webdataset import is_webdataset
 
 __all__ = ["Choices", "Guess", "guess_source"]
 
@@ -98,6 +99,8 @@ def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
         raise Refused("PATH", f"{path}: a file of a prepared data set", rule, f"name its folder, {path.parent}")
     if path.name.lower().endswith(IN_PLACE) and not is_webdataset_of_samples(root):
         return _guess_archive(root, choices)
+    if is_webdataset(path.name) and not is_webdataset_of_samples(root):
+        archive_above(root)  # refuses what is compressed as a whole
     if (kind := kind_of_file(path.name)) is not None:
         return guess_beside(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
     raise _refuse_file(path)

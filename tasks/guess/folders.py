@@ -22,7 +22,7 @@ from tasks.records.assignment import usual
 from tasks.records.config import USUAL_NAMES
 from tasks.sources.archives import Tree
 from tasks.sources.features import in_order
-from tasks.sources.folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, is_image, is_sound
+from tasks.sources.folders import is_image, is_sound
 from tasks.sources.kinds.folders import TextFilesSource
 
 IMAGES, SOUNDS = "images", "sounds"
@@ -66,12 +66,11 @@ def choose_kind(path: Path, kinds: dict[str, list[str]], suffix: str | None) -> 
         return kind
     if comparable := [kind for kind in others if len(kinds[kind]) >= COMPARABLE * len(kinds[first])]:
         counts = ", ".join(f"{len(kinds[kind]):,} {kind}" for kind in (first, *comparable))
-        endings = {
-            IMAGES: IMAGE_SUFFIXES[0],
-            SOUNDS: SOUND_SUFFIXES[0],
-            **{kind: ends[0] for kind, ends in ENDINGS.items()},
-        }
-        remedy = "add " + ", or ".join(f"--suffix {endings.get(kind, kind)}" for kind in (first, *comparable))
+        endings = [
+            next(iter(by_suffix(kinds[kind]))) if kind in (IMAGES, SOUNDS) else ENDINGS.get(kind, (kind,))[0]
+            for kind in (first, *comparable)
+        ]
+        remedy = "add " + ", or ".join(f"--suffix {ending}" for ending in endings)
         raise Refused("PATH", f"{path}: {counts}", "a preset reads one kind of files", remedy)
     return first
 
