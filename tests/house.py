@@ -345,6 +345,56 @@ WALKS: dict[str, list[str]] = {
         tasks/training/engines/tensorflow/step.py: ^Step.forward
         = self.model(inputs, training=True)
         """,
+        """
+        tasks/sources/delimited.py: Delimited.rows > blocks > Block > ^Delimited.rows
+        tasks/sources/csv.py: Csv.parsed > Csv._table > ^Csv.parsed
+        tasks/sources/table_files.py: texts
+        tasks/sources/csv.py: ^Csv.parsed
+        tasks/sources/table_files.py: Numbered.rows
+        tasks/sources/__init__.py: Rows
+        tasks/sources/delimited.py: ^Delimited.rows
+        tasks/sources/table_files.py: ^Tables.read
+        tasks/records/sorting.py: ^Sorter.sort > Sorter._sorted_out > Sorter._typed
+        tasks/records/column_types/__init__.py: typed
+        tasks/records/column_types/numbers.py: Number.typed > Number.array
+        tasks/records/column_types/__init__.py: ^typed
+        tasks/records/sorting.py: ^Sorter._typed > ^Sorter._sorted_out > ^Sorter.sort > Sorter._written > write_spill
+        tasks/records/merging.py: ~pa.ipc Spills._open > ^Spills > ^Merger > Merger._rows
+        tasks/records/merging.py: ^Merger._ranges > ^Merger.write
+        tasks/records/column_types/numbers.py: Number.entry
+        tasks/sources/encoding.py: floats_entry
+        tasks/records/merging.py: ^Merger.write
+        tasks/sources/encoding.py: examples
+        tasks/records/merging.py: ^Merger.write
+        tasks/sources/encoding.py: framed
+        tasks/records/merging.py: ^Merger.write
+        tasks/records/reading.py: ~index RecordsReader._splits > _Split
+        tasks/sources/record_files.py: RecordFile
+        tasks/records/reading.py: ^RecordsReader._splits > ^RecordsReader._split > ^RecordsReader.raw
+        tasks/records/reading.py: ^RecordsReader.table > column_of
+        tasks/records/column_types/numbers.py: Number.array
+        tasks/records/reading.py: ^RecordsReader.table > ^RecordsReader.tables
+        tasks/snapshots/table.py: ^_batches > ^_write > _make
+        tasks/records/reading.py: typed
+        tasks/snapshots/table.py: ^_make
+        tasks/reader/__init__.py: Reader.apply > ^Reader > transform > FAMILIES
+        tasks/reader/numbers.py: ~standardise standardise > filling
+        tasks/reader/__init__.py: ^Reader.apply
+        tasks/snapshots/table.py: ^_make > ^_write
+        tasks/records/arrays.py: ArrayWriter
+        tasks/feed/snapshot_reader.py: ~.npy SnapshotReader._files > ^SnapshotReader._array
+        tasks/records/arrays.py: open_array
+        tasks/feed/snapshot_reader.py: ^SnapshotReader._array > ^SnapshotReader.arrays > ^SnapshotReader.reader
+        tasks/feed/snapshot_reader.py: BatchReader > BatchReader.read
+        tasks/training/feeding.py: ^Feed._read > ^Feed._fill > ^Feed > Feed._next > ^Feed.take
+        tasks/training/engines/tensorflow/engine.py: ^TensorFlowEngine.step > ^TensorFlowEngine
+        tasks/training/engines/tensorflow/strategies/__init__.py: OneDeviceStrategy.prepare
+        tasks/training/engines/tensorflow/step.py: Step.__call__ > Step.accumulated > Step.sums > Step.forward
+        tasks/training/engines/objectives.py: Objective.inputs
+        tasks/models/forward.py: arguments
+        tasks/training/engines/tensorflow/step.py: ^Step.forward
+        = self.model(inputs, training=True)
+        """,
     ],
 }
 """Routes of each walk, of which the first that holds in a commit counts: add one where a house has changed.

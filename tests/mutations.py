@@ -99,8 +99,8 @@ FIRST = [
         "Numbers beyond float32 are said to fall together.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives.py",
-        "    return tf.cast(weight > 0, tf.float32)\n",
+        "tasks/training/engines/objectives.py",
+        '    return ops.cast(weight > 0, "float32")\n',
         "    return weight\n",
         "test_train_objectives.py",
         "An example of weight 3 is three right answers in the accuracy of a training.",
@@ -1468,14 +1468,14 @@ FIRST = [
         ("With train.lora and train.ema the model has the last matrices and not the averages that were evaluated."),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives.py",
+        "tasks/training/engines/objectives.py",
         "(1 - share) * weights, share * of_example * self._of_class(other)\n",
         "(1 - share) * weights, share * of_example * self._of_class(label)\n",
         "test_augment.py test_train_losses.py test_train_options.py",
         ("With mixup or cutmix and class weights the other label counts with the weight of the first label's class."),
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives.py",
+        "tasks/training/engines/objectives.py",
         "batch[SCORED][:, 1:] > 0",
         "batch[SCORED][:, :-1] > 0",
         "test_snapshot_packing.py test_train_objectives.py",
@@ -1492,10 +1492,10 @@ FIRST = [
         "A Horovod worker whose first host never starts waits for ever instead of failing after 60 s.",
     ),
     Mutation(
-        "tasks/training/strategies.py",
+        "tasks/training/engines/tensorflow/strategies/replicated.py",
         (
-            "        if threading.current_thread() is threading.main_thread():\n"
-            "            signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
+            "    if threading.current_thread() is threading.main_thread():\n"
+            "        signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
             "own, for preemptions\n"
         ),
         "",
@@ -1998,14 +1998,14 @@ FIRST = [
         "Equal scores count as the best order: a model that scores all documents alike has an mrr of 1.",
     ),
     Mutation(
-        "tasks/evaluation/baselines/comparing.py",
+        "tasks/evaluation/measured.py",
         "return self.more_than_noise and (self.difference.value > 0) == higher_is_better",
         "return (self.difference.value > 0) == higher_is_better",
         "test_promote_edges.py::test_a_model_must_be_better_than_each_baseline_and_not_as_good",
         "A model with an accuracy of 0.801 counts as better than the most frequent class with 0.800.",
     ),
     Mutation(
-        "tasks/evaluation/baselines/comparing.py",
+        "tasks/evaluation/measured.py",
         'if which == LEARNED and (row := test["learned_baseline"]) is not None:',
         'if which == CONSTANT and (row := test["learned_baseline"]) is not None:',
         "test_evaluate_baselines.py::test_what_is_asked_of_a_version_is_what_the_setting_says",
@@ -3514,7 +3514,7 @@ THIRD = [
 
 FOURTH = [
     Mutation(
-        "tasks/training/engines/tensorflow/objectives.py",
+        "tasks/training/engines/objectives.py",
         'targets", rule, "use multilabel")\n        return cls(loss, smoothing)\n',
         'targets", rule, "use multilabel")\n        return cls(loss, 0.0 if cls.task == "ranking" else smoothing)\n',
         "test_train_losses.py test_train_objectives.py test_train_own_loss.py test_evaluate_ranking.py",
@@ -4099,7 +4099,7 @@ FIFTH = [
         "MLflow shows runs that ended in January 1970, with negative durations; sorting by end or duration is useless.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/objectives.py",
+        "tasks/training/engines/objectives.py",
         'targets", rule, "use multilabel")\n        return cls(loss, smoothing)\n',
         'targets", rule, "use multilabel")\n        return cls(loss, 0.0 if cls.task == "anomaly" else smoothing)\n',
         "test_evaluate_anomaly.py test_train_losses.py test_train_objectives.py",
@@ -4799,14 +4799,14 @@ SIXTH = [
         "A column that a further output predicts is an input of the model.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/several_outputs.py",
+        "tasks/training/engines/several_outputs.py",
         '            total += weight * others[f"{name}/loss"]\n',
         '            total += others[f"{name}/loss"]\n',
         "test_train_several_outputs.py",
         "The weights of further losses change nothing.",
     ),
     Mutation(
-        "tasks/training/engines/tensorflow/several_outputs.py",
+        "tasks/training/engines/several_outputs.py",
         "weighted_sum([scored.losses], self.weights)",
         "weighted_sum([scored.losses], scored.weights)",
         "test_train_several_outputs.py",

@@ -411,7 +411,7 @@ def test_cutmix_counts_labels_by_area() -> None:
 def test_the_loss_of_a_mixture_counts_both_labels(weighted: bool) -> None:
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives import Classification
+    from tasks.training.engines.objectives import Classification
 
     logits = RNG.normal(size=(4, 3)).astype(np.float32)
     own, other, share = np.array([0, 1, 2, 0]), np.array([1, 1, 0, 2]), np.array([0.1, 0.5, 0.3, 0.0], np.float32)

@@ -207,7 +207,7 @@ def test_padding_and_cuts_are_said_where_there_are_any(whole: tuple[Path, Path],
 def test_loss_and_evaluation_count_the_answers_alone(pairs: tuple[Path, Path]) -> None:
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives import LanguageModel
+    from tasks.training.engines.objectives import LanguageModel
 
     snapshot = open_snapshot(pairs[1])
     feature, arrays = snapshot.features["tokens"], snapshot.arrays("test")

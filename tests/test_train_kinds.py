@@ -95,7 +95,7 @@ TASK = {
     scores = {"deviance": "loss"}
 ''',
     ),
-    "training/engines/tensorflow/objectives.py": (
+    "training/engines/objectives.py": (
         "@dataclass(frozen=True)\nclass LanguageModel(",
         '''@dataclass(frozen=True)
 class Count(Regression):
@@ -103,8 +103,8 @@ class Count(Regression):
 
     task: ClassVar[str] = "count"
 
-    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        return tf.exp(outputs) - target * outputs
+    def of_task(self, target: Tensor, outputs: Tensor) -> Tensor:
+        return ops.exp(outputs) - target * outputs
 ''',
     ),
     "training/samples.py": ("SAMPLES: dict", 'class CountSample(NumbersSample):\n    task = "count"\n'),

@@ -16,8 +16,8 @@ from tasks.feed import open_snapshot
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.config import TrainConfig
+from tasks.training.engines.objectives import class_weights
 from tasks.training.engines.tensorflow.engine import make_objective
-from tasks.training.engines.tensorflow.objectives import class_weights
 from tasks.training.optimizers import Adam, Sgd
 from tasks.training.schedules import Constant
 from tests.support.tiny import CONFIG

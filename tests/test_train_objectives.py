@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +26,8 @@ from tasks.training.engines.tensorflow.weights import Weights, adapt, belongs, m
 from tasks.training.group import Alone, Cluster
 from tasks.training.optimizers import Adam, AdamW, Sgd, named
 from tasks.training.sections import Lora
+from tests.support.homes import ROOT
+from tests.support.objectives import sums_of_each
 
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.0, 0.25, 3.0]], np.float32)
 WEIGHT = np.array([1.0, 0.5], np.float32)
@@ -342,3 +348,15 @@ def test_the_loss_of_float16_alone_is_scaled_and_the_average_is_within() -> None
     assert [variable.path for variable, _ in averages(scaled)] == [variable.path for variable in given]
     for precision in ("float32", "bfloat16"):
         assert not isinstance(make_optimizer(Sgd(), variables(), precision), keras.optimizers.LossScaleOptimizer)
+
+
+def test_objectives_have_the_same_values_on_jax() -> None:
+    """In a process without TensorFlow."""
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    command = [sys.executable, "-m", "tests.support.objectives"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    on_jax, here = json.loads(done.stdout), sums_of_each()
+    assert on_jax.keys() == here.keys()
+    for name, values in here.items():
+        assert on_jax[name] == pytest.approx(values, rel=1e-6), name

@@ -104,8 +104,8 @@ def in_process(folder: Path, function: Callable[..., Any], *arguments: Any, thre
 
 def step_by(strategy: Any, model_config: Any, features: dict[str, Any], optimizer: Any, precision: str) -> Any:
     """Return a step of a model whose weights are far from their initial zeros."""
+    from tasks.training.engines.objectives import Classification, LanguageModel
     from tasks.training.engines.tensorflow.engine import POLICY, policy
-    from tasks.training.engines.tensorflow.objectives import Classification, LanguageModel
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
 

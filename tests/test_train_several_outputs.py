@@ -44,8 +44,8 @@ from tasks.snapshots import work as snapshots
 from tasks.snapshots.config import TableSnapshot
 from tasks.sources.kinds.tables import CsvSource
 from tasks.training.config import TrainConfig
+from tasks.training.engines.objectives import weighted_sum
 from tasks.training.engines.tensorflow.engine import make_objective
-from tasks.training.engines.tensorflow.objectives import weighted_sum
 from tasks.training.fit import fit
 from tasks.training.meter import Meter
 from tasks.training.sections import CheckpointConfig

@@ -250,7 +250,7 @@ def test_a_trial_is_a_config_with_its_values_and_without_a_search() -> None:
 
 
 def test_what_stands_for_a_primary_metric_is_what_the_objectives_score() -> None:
-    from tasks.training.engines.tensorflow.objectives import OBJECTIVES
+    from tasks.training.engines.objectives import OBJECTIVES
 
     assert OBJECTIVES.keys() == TASKS.keys()
     for task, objective in OBJECTIVES.items():

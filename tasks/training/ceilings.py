@@ -61,8 +61,8 @@ def train(bench: Workbench, precision: Precision) -> Trained:
     import keras
 
     from tasks.models.keras_file import weights_sha256
+    from tasks.training.engines.objectives import Classification
     from tasks.training.engines.tensorflow.engine import POLICY, policy
-    from tasks.training.engines.tensorflow.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.self_test import specs
     from tasks.training.engines.tensorflow.step import Step

@@ -60,7 +60,7 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
     import keras
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives import Classification
+    from tasks.training.engines.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
     from tasks.training.group import Cluster

@@ -52,7 +52,7 @@ def growth(bench: Workbench, schedule: Schedule, micro_batches: int) -> tuple[fl
     import keras
     import tensorflow as tf
 
-    from tasks.training.engines.tensorflow.objectives import Classification
+    from tasks.training.engines.objectives import Classification
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
     from tasks.training.engines.tensorflow.step import Step
     from tasks.training.group import Cluster

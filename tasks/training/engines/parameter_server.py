@@ -23,9 +23,9 @@ from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models import ModelConfig
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
+from tasks.training.engines.objectives import Batch
 from tasks.training.engines.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.engine import POLICY, check_layers, make_objective, policy
-from tasks.training.engines.tensorflow.objectives import Batch
 from tasks.training.engines.tensorflow.optimizers import apply_locally, inner, make_optimizer
 from tasks.training.engines.tensorflow.scoring import first, numbered, tensors, whole
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SHIFT, SKIPPED, Step, refuse, trimmed

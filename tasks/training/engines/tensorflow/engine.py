@@ -25,6 +25,8 @@ from tasks.models.outputs import further_outputs
 from tasks.models.stages import segments
 from tasks.training.config import TrainConfig
 from tasks.training.engines import Arrays, Batches, Compute, Keep
+from tasks.training.engines.objectives import OBJECTIVES, Objective, OwnLoss
+from tasks.training.engines.several_outputs import Further, SeveralOutputs
 from tasks.training.engines.tensorflow.costs import (
     Need,
     Specs,
@@ -35,11 +37,9 @@ from tasks.training.engines.tensorflow.costs import (
     out_of_memory,
     peak_flops,
 )
-from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective, OwnLoss
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.segmented_steps import RematerialisedStep
-from tasks.training.engines.tensorflow.several_outputs import Further, SeveralOutputs
 from tasks.training.engines.tensorflow.step import (
     COMPUTING,
     FINITE,

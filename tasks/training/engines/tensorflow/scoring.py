@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.training.engines import Arrays, Batches, Keep
-from tasks.training.engines.tensorflow.objectives import Objective
-from tasks.training.engines.tensorflow.several_outputs import SeveralOutputs
+from tasks.training.engines.objectives import Objective
+from tasks.training.engines.several_outputs import SeveralOutputs
 from tasks.training.group import ProcessGroup
 from tasks.training.meter import Meter
 from tasks.training.samples import COUNT

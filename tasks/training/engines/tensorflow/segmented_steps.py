@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from tasks.models.stages import Stage
-from tasks.training.engines.tensorflow.objectives import Batch
+from tasks.training.engines.objectives import Batch
 from tasks.training.engines.tensorflow.step import Reduce, Step, refuse
 
 

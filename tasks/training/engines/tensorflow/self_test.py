@@ -16,8 +16,8 @@ import tensorflow as tf
 from tasks.errors import Failed
 from tasks.training.config import Precision
 from tasks.training.engines import Arrays
+from tasks.training.engines.objectives import Batch, Classification, Scored
 from tasks.training.engines.tensorflow.engine import POLICY, policy
-from tasks.training.engines.tensorflow.objectives import Batch, Classification, Scored
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import SCALE, SKIPPED, Step, copies, split_seeds
 from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy, Placement

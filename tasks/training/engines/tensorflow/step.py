@@ -14,8 +14,8 @@ import tensorflow as tf
 from tasks.errors import Failed
 from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, weighted_sum
-from tasks.training.engines.tensorflow.several_outputs import SeveralOutputs
+from tasks.training.engines.objectives import Batch, Objective, weighted_sum
+from tasks.training.engines.several_outputs import SeveralOutputs
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""

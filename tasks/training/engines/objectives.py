@@ -1,14 +1,17 @@
-"""Objectives: the loss and the training metrics of a task, a class each; and a loss of the user's."""
+"""Objectives: the loss and the training metrics of a task, a class each; and a loss of the user's.
+
+They are written in `keras.ops`, for tensors of any of Keras' backends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from tasks.config.base import subclasses
 from tasks.config.task import SCORED, UNTAGGED
@@ -20,7 +23,9 @@ from tasks.feed.snapshot_reader import SnapshotReader
 from tasks.models.forward import arguments
 from tasks.reader.own_modules import imported
 
-Batch = dict[str, tf.Tensor]
+Tensor: TypeAlias = Any
+"""A tensor of Keras' backend."""
+Batch = dict[str, Tensor]
 
 OWN = "takes targets and outputs of some examples, and returns a float loss for each prediction"
 
@@ -41,14 +46,14 @@ class OwnLoss:
         except Exception as error:  # whatever the user's module raises
             raise self._failed(error) from None
 
-    def __call__(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def __call__(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the losses, float32, of the shape of the targets."""
         try:
-            losses = tf.cast(tf.convert_to_tensor(self.function(target, outputs)), tf.float32)
+            losses = ops.cast(ops.convert_to_tensor(self.function(target, outputs)), "float32")
         except Exception as error:  # whatever the user's function raises
             raise self._failed(error) from None
-        if losses.shape.as_list() != (expected := target.shape.as_list()):
-            saw = f"returns shape {losses.shape.as_list()} for targets {expected} and outputs {outputs.shape.as_list()}"
+        if list(losses.shape) != (expected := list(target.shape)):
+            saw = f"returns shape {list(losses.shape)} for targets {expected} and outputs {list(outputs.shape)}"
             raise Failed(self.setting, f"{self.name} {saw}", OWN, "take no mean and no sum over examples or targets")
         return losses
 
@@ -62,19 +67,19 @@ class OwnLoss:
 class Scored:
     """Losses and metrics of a batch: float32 tensors of one shape, [batch], [batch, targets] or [batch, tokens]."""
 
-    losses: tf.Tensor
-    weights: tf.Tensor
+    losses: Tensor
+    weights: Tensor
     """Weights of the losses, class weights included; 0 for what is not scored."""
-    seen: tf.Tensor
+    seen: Tensor
     """1 for what is scored, whatever it weighs, else 0; the weights of the metrics."""
-    metrics: dict[str, tf.Tensor]
+    metrics: dict[str, Tensor]
     """Metrics of each prediction by name, as `accuracy`: 1 where it is correct, else 0."""
 
-    def sums(self) -> dict[str, tf.Tensor]:
+    def sums(self) -> dict[str, Tensor]:
         """Return sums over all predictions: weighted `loss`, `weight`, `seen` (scored predictions), and each metric."""
-        counted = {name: tf.reduce_sum(self.seen * values) for name, values in self.metrics.items()}
-        loss, weight = tf.reduce_sum(self.weights * self.losses), tf.reduce_sum(self.weights)
-        return {"loss": loss, "weight": weight, "seen": tf.reduce_sum(self.seen), **counted}
+        counted = {name: ops.sum(self.seen * values) for name, values in self.metrics.items()}
+        loss, weight = ops.sum(self.weights * self.losses), ops.sum(self.weights)
+        return {"loss": loss, "weight": weight, "seen": ops.sum(self.seen), **counted}
 
 
 @dataclass(frozen=True)
@@ -113,29 +118,29 @@ class Objective:
         """
         raise NotImplementedError
 
-    def losses(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def losses(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the losses of outputs for targets, a float32 for each prediction."""
         return self.own(target, outputs) if self.own is not None else self.of_task(target, outputs)
 
-    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def of_task(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the losses of the task's own kind."""
         raise NotImplementedError
 
     def inputs(self, model: Any, batch: Batch) -> Any:
         """Return the model's inputs in their dtypes, by name if there are several."""
-        return arguments(model, {tensor.name: tf.cast(batch[tensor.name], tensor.dtype) for tensor in model.inputs})
+        return arguments(model, {tensor.name: ops.cast(batch[tensor.name], tensor.dtype) for tensor in model.inputs})
 
-    def main(self, outputs: tf.Tensor) -> tf.Tensor:
+    def main(self, outputs: Tensor) -> Tensor:
         """Return the outputs of the main one of a model's outputs: all of them."""
         return outputs
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score outputs (float32); the batch's `weight` [batch], 0 of a row that fills it up, is a factor of all
         weights of losses."""
         raise NotImplementedError
 
 
-def weighted_sum(losses: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
+def weighted_sum(losses: Sequence[Tensor], weights: Tensor) -> Tensor:
     """Return the sum over examples of what is added to the loss of each, times the example's weights; float32.
 
     A loss is a number for each example, [batch, ...], of which the mean over the other axes is taken, or one for all,
@@ -146,33 +151,33 @@ def weighted_sum(losses: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
         losses: of layers, of the architecture, or of a further output.
         weights: those of the predictions, [batch, ...].
     """
-    of_example = tf.reduce_sum(weights, axis=list(range(1, weights.shape.rank)))
-    total = tf.constant(0.0)
+    of_example = ops.sum(weights, axis=tuple(range(1, len(weights.shape))))
+    total = ops.zeros((), "float32")
     for loss in losses:
-        values = tf.cast(loss, tf.float32)
-        if values.shape.rank:
-            values = tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
-        total += tf.reduce_sum(of_example * values)
+        values = ops.cast(loss, "float32")
+        if len(values.shape):
+            values = ops.mean(values, axis=tuple(range(1, len(values.shape))))
+        total += ops.sum(of_example * values)
     return total
 
 
-def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tf.Tensor:
+def cross_entropy(label: Tensor, logits: Tensor, smoothing: float) -> Tensor:
     """Return the losses of logits [..., classes] for labels [...], float32 [...]."""
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
+    losses = ops.sparse_categorical_crossentropy(label, logits, from_logits=True)
     if smoothing:
-        uniform = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
+        uniform = ops.logsumexp(logits, -1) - ops.mean(logits, -1)
         losses = (1 - smoothing) * losses + smoothing * uniform
     return losses
 
 
-def counted(weight: tf.Tensor) -> tf.Tensor:
+def counted(weight: Tensor) -> Tensor:
     """Return 1 where a weight is above 0, else 0, float32: an example that weighs more is no further example."""
-    return tf.cast(weight > 0, tf.float32)
+    return ops.cast(weight > 0, "float32")
 
 
-def correct(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+def correct(label: Tensor, logits: Tensor) -> Tensor:
     """Return 1 where the largest of logits [..., classes] is that of the label [...], else 0, float32 [...]."""
-    return tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
+    return ops.cast(ops.equal(ops.argmax(logits, axis=-1), label), "float32")
 
 
 @dataclass(frozen=True)
@@ -187,7 +192,7 @@ class Classification(Objective):
         """Return the objective of evaluations: without label smoothing and class weights."""
         return replace(self, smoothing=0.0, class_weights=None)
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score logits for the feature `label`.
 
         Of mixed examples the loss counts both labels, by their shares and the weights of their examples.
@@ -200,18 +205,18 @@ class Classification(Objective):
             of_other = self.losses(other, outputs)
             own, added = (1 - share) * weights, share * of_example * self._of_class(other)
             total = own + added
-            losses = tf.math.divide_no_nan(own * losses + added * of_other, total)
+            losses = ops.divide_no_nan(own * losses + added * of_other, total)
             weights = total
         return Scored(losses, weights, counted(weight), {"accuracy": correct(label, outputs)})
 
-    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def of_task(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the cross-entropy of logits."""
         return cross_entropy(target, outputs, self.smoothing)
 
-    def _of_class(self, label: tf.Tensor) -> tf.Tensor:
+    def _of_class(self, label: Tensor) -> Tensor:
         if self.class_weights is None:
-            return tf.ones(tf.shape(label), tf.float32)
-        return tf.gather(tf.constant(self.class_weights, tf.float32), label)
+            return ops.ones_like(label, dtype="float32")
+        return ops.take(ops.convert_to_tensor(self.class_weights, "float32"), label)
 
     @classmethod
     def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
@@ -243,14 +248,14 @@ class Tagging(Classification):
 
     task: ClassVar[str] = "tagging"
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score logits for the tags; outputs may be shorter where only padding was left out."""
         tags = batch["label"]
-        left_out = tags.shape[1] - tf.shape(outputs)[1]
+        left_out = tags.shape[1] - ops.shape(outputs)[1]
         # to the length of the tags, which is known: the scale of float16 is computed from the number of losses
-        logits = tf.ensure_shape(tf.pad(outputs, [[0, 0], [0, left_out], [0, 0]]), [*tags.shape, outputs.shape[-1]])
-        weight = batch["weight"][:, None] * tf.cast(tags != UNTAGGED, tf.float32)
-        label = tf.maximum(tags, 0)
+        logits = ops.reshape(ops.pad(outputs, [[0, 0], [0, left_out], [0, 0]]), [*tags.shape, outputs.shape[-1]])
+        weight = batch["weight"][:, None] * ops.cast(tags != UNTAGGED, "float32")
+        label = ops.maximum(tags, 0)
         weights = weight * self._of_class(label)
         return Scored(self.losses(label, logits), weights, counted(weight), {"accuracy": correct(label, logits)})
 
@@ -263,17 +268,17 @@ class Multilabel(Objective):
     single: ClassVar[str | None] = None
     """Of a task with one target, what 1 stands for."""
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score logits for the feature `target`, 0 or 1."""
-        target = tf.cast(batch["target"], tf.float32)
-        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
-        correct = tf.cast((outputs > 0) == (target > 0.5), tf.float32)
+        target = ops.cast(batch["target"], "float32")
+        weights = ops.broadcast_to(batch["weight"][:, None], ops.shape(outputs))
+        correct = ops.cast(ops.equal(outputs > 0, target > 0.5), "float32")
         return Scored(self.losses(target, outputs), weights, counted(weights), {"accuracy": correct})
 
-    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def of_task(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the cross-entropy of each label."""
         smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
-        return tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
+        return ops.binary_crossentropy(smooth, outputs, from_logits=True)
 
     @classmethod
     def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
@@ -312,16 +317,16 @@ class Regression(Objective):
     task: ClassVar[str] = "regression"
     metrics: ClassVar[tuple[str, ...]] = ("squared_error",)
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score outputs for the feature `target`."""
-        target = tf.reshape(tf.cast(batch["target"], tf.float32), tf.shape(outputs))
-        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
-        squared = {"squared_error": tf.square(outputs - target)}
+        target = ops.reshape(ops.cast(batch["target"], "float32"), ops.shape(outputs))
+        weights = ops.broadcast_to(batch["weight"][:, None], ops.shape(outputs))
+        squared = {"squared_error": ops.square(outputs - target)}
         return Scored(self.losses(target, outputs), weights, counted(weights), squared)
 
-    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def of_task(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the squared or absolute error of each target."""
-        return tf.square(outputs - target) if self.loss == "squared_error" else tf.abs(outputs - target)
+        return ops.square(outputs - target) if self.loss == "squared_error" else ops.abs(outputs - target)
 
     @classmethod
     def create(cls, loss: str, smoothing: float, weights: ClassWeights, snapshot: SnapshotReader) -> Self:
@@ -340,15 +345,15 @@ class LanguageModel(Objective):
         """Return all tokens but the last, which is a target only."""
         return batch["tokens"][:, :-1]
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score logits for the tokens that follow."""
-        target = tf.cast(batch["tokens"][:, 1:], tf.int32)
+        target = ops.cast(batch["tokens"][:, 1:], "int32")
         scored = batch[SCORED][:, 1:] > 0 if SCORED in batch else target != self.bos
-        weights = batch["weight"][:, None] * tf.cast(scored, tf.float32)
+        weights = batch["weight"][:, None] * ops.cast(scored, "float32")
         right = {"accuracy": correct(target, outputs)}
         return Scored(self.losses(target, outputs), weights, counted(weights), right)
 
-    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    def of_task(self, target: Tensor, outputs: Tensor) -> Tensor:
         """Return the cross-entropy of logits."""
         return cross_entropy(target, outputs, self.smoothing)
 

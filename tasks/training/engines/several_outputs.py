@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, ClassVar, Self
 
-import tensorflow as tf
+from keras import ops
 
 from tasks.models.outputs import FurtherOutput
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, weighted_sum
+from tasks.training.engines.objectives import Batch, Objective, Scored, Tensor, weighted_sum
 from tasks.training.meter import TOTAL
 
 
@@ -31,7 +32,7 @@ class Further:
         """The names of its sums over examples, in order."""
         return tuple(f"{self.output.name}/{name}" for name in ("loss", *self.objective.metrics))
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+    def __call__(self, batch: Batch, outputs: Tensor) -> Scored:
         """Score its outputs (float32) as a model's that has no other."""
         own = {"weight": batch["weight"], self.output.target: batch[self.output.array]}
         return self.objective(own, outputs)
@@ -44,7 +45,7 @@ class ScoredOutputs(Scored):
     further: Mapping[str, tuple[float, Scored]]
     """By output the weight of its loss, and its scores."""
 
-    def sums(self) -> dict[str, tf.Tensor]:
+    def sums(self) -> dict[str, Tensor]:
         """Return the sums of the main output; the sum that is minimised; and the loss and each metric of the others,
         means over an example's predictions of an output, which weigh as much as those of the main one."""
         sums = super().sums()
@@ -87,13 +88,14 @@ class SeveralOutputs:
         """Return the model's inputs in their dtypes, by name if there are several."""
         return self.first.inputs(model, batch)
 
-    def main(self, outputs: tf.Tensor) -> tf.Tensor:
+    def main(self, outputs: Tensor) -> Tensor:
         """Return the outputs of the main one of a model's outputs."""
         return outputs[:, : self.size]
 
-    def __call__(self, batch: Batch, outputs: tf.Tensor) -> ScoredOutputs:
+    def __call__(self, batch: Batch, outputs: Tensor) -> ScoredOutputs:
         """Score outputs (float32) [batch, n]: those of the main one, then the others in their order."""
-        parts = tf.split(outputs, [self.size, *(each.output.size for each in self.further)], axis=1)
+        sizes = [self.size, *(each.output.size for each in self.further)]
+        parts = ops.split(outputs, list(accumulate(sizes))[:-1], axis=1)
         further = {
             each.output.name: (each.weight, each(batch, part))
             for each, part in zip(self.further, parts[1:], strict=True)
