@@ -5015,6 +5015,41 @@ SIXTH = [
         "test_train_board.py",
         "TensorBoard has histograms of the state of random numbers among those of the weights.",
     ),
+    Mutation(
+        "tasks/training/engines/tensorflow/segmented_steps.py",
+        "else min(to_the_end - 1, micro_batches)",
+        "else min(to_the_end, micro_batches)",
+        "test_train_pipeline.py",
+        "A stage of a pipeline keeps the activations of one micro-batch more than it needs.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/segmented_steps.py",
+        "                graph.experimental_acd_manager.run_independently(operation)\n",
+        "",
+        "test_train_pipeline.py",
+        "With a function of Python's in its stages, a pipeline runs them one after the other.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/segmented_steps.py",
+        "                operation._add_control_inputs(self._stateful)\n",
+        "",
+        "test_train_pipeline.py",
+        "Functions with side effects are called in another order in each run, and no training repeats.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/pipeline.py",
+        "values = summed(values, processes, STAGES_KEY + number, instance=1)",
+        "values = values if number else summed(values, processes, STAGES_KEY + number, instance=1)",
+        "test_train_pipeline.py",
+        "Of several pipelines each trains the later stages by its own examples alone.",
+    ),
+    Mutation(
+        "tasks/compression/config.py",
+        "if method.adds_loss and not train.strategy.adds_losses:",
+        "if False:",
+        "test_compress_trains.py",
+        "A student of a pipeline learns nothing from its teacher.",
+    ),
 ]
 
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}

@@ -51,6 +51,7 @@ from tasks.runner import identities
 from tasks.training.config import TrainConfig
 from tasks.training.initial import ModelInit, by_path
 from tasks.training.sections import CheckpointConfig
+from tasks.training.strategies import Pipeline
 from tests.support.damage import without_largest_weights
 from tests.support.digits import Digits
 from tests.support.tiny import FILES, stopping_after
@@ -666,7 +667,7 @@ def test_a_training_that_was_stopped_goes_on_exactly(training: Training, entry: 
 
 
 @pytest.mark.slow
-def test_a_training_that_was_killed_goes_on_exactly_and_two_workers_equal_one(training: Training) -> None:
+def test_a_training_that_was_killed_goes_on_exactly_and_several_processes_equal_one(training: Training) -> None:
     method, train = of(ONES[0]), TRAIN.model_copy(update={"log_every": 2, "checkpoint": CheckpointConfig(every=4)})
     prepared = training.prepared(method, "killed")
     unbroken = training.in_processes(method, "unbroken", prepared, train)
@@ -675,9 +676,10 @@ def test_a_training_that_was_killed_goes_on_exactly_and_two_workers_equal_one(tr
     killed = training.in_processes(method, "killed", prepared, train)
     for file in FILES:
         assert (killed / file).read_bytes() == (unbroken / file).read_bytes(), file
-    two = training.in_processes(method, "two", prepared, train.model_copy(update={"strategy": TWO}))
-    for one, other in zip(load(unbroken).variables, load(two).variables, strict=True):
-        assert np.abs(np.asarray(one) - np.asarray(other)).max() < 1e-3, one.path
+    for name, strategy in {"two": TWO, "stages": Pipeline(micro_batches=2, workers=2)}.items():
+        several = training.in_processes(method, name, prepared, train.model_copy(update={"strategy": strategy}))
+        for one, other in zip(load(unbroken).variables, load(several).variables, strict=True):
+            assert np.abs(np.asarray(one) - np.asarray(other)).max() < 1e-3, one.path
 
 
 def test_a_training_has_the_settings_of_the_section_but_its_own() -> None:
@@ -701,7 +703,12 @@ REFUSED = [
     ({**ONES[4], "share": 0}, {}, "share .* leaves nothing out; raise it, or set heads"),
     ({**ONES[3], "energy": 0.5}, {}, "needs exactly one of rank and energy"),
     ({"kind": "prune", "ramp": 0.2}, {}, "share of the steps of a fine_tune that is not there; leave it out"),
-    (ONES[0], {"strategy": {"kind": "pipeline"}}, r"compress.methods \(prune\) trains a whole model in each process"),
+    (
+        ONES[0],
+        {"strategy": {"kind": "parameter_server"}},
+        r"compress.methods \(prune\) trains a whole model in each process",
+    ),
+    (ONES[2], {"strategy": {"kind": "pipeline"}}, r"\(distill\) has a loss besides .* which pipeline does not compute"),
     (ONES[2], {"remat": True}, r"\(distill\) has a loss besides .* which train.remat does not compute"),
     ({**ONES[2], "hidden_weight": 2.0}, {}, "factor of layers that are not named"),
     ({**ONES[2], "student": {**STUDENT, "task": "regression"}}, {}, "no logits of probabilities"),

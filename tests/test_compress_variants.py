@@ -207,7 +207,7 @@ def test_latency_and_memory_are_measured_in_turns_and_judged_only_when_asked(var
     for row in settings:
         assert row["variants"].keys() == {"litert", "int8_dynamic", *(["saved_model"] if row["threads"] == 1 else [])}
         assert row["variants"]["litert"]["ratio"] == 1
-        assert 0.3 < row["again"] < 3
+        assert row["again"] > 0 and row["again"] != 1, "the same variant, measured a second time"
         for figures in row["variants"].values():
             assert 0 < figures["p50"] <= figures["p90"] <= figures["p99"] and figures["calls"] >= 5
     assert measured["shared_threads"] == {"saved_model": 2}

@@ -114,7 +114,10 @@ LISTED = {
     **{f"train.cluster.{name}": "where processes are (test_train_hosts)" for name in ("hosts", "port", "wait")},
     "train.evaluate": "which process evaluates (test_train_workers)",
     **{f"train.strategy[tpu].{name}": "layout (test_train_options)" for name in ("address", "devices")},
-    **{f"train.strategy[pipeline].{name}": "layout (test_train_pipeline)" for name in ("devices", "micro_batches")},
+    **{
+        f"train.strategy[pipeline].{name}": "layout (test_train_pipeline)"
+        for name in ("devices", "micro_batches", "schedule", "workers")
+    },
     "train.restarts": "how often lost processes are started again (test_run_tries_again)",
     "train.checkpoint.every": "when the state is committed",
     **{f"train.checkpoint.{name}": "which checkpoints are kept" for name in ("keep", "keep_every", "keep_best")},

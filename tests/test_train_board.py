@@ -30,7 +30,7 @@ from tasks.errors import Stopped
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
-from tasks.training.board import FOLDER, WORST, written_in
+from tasks.training.board import FOLDER, TRAINING, WORST, written_in
 from tasks.training.config import TrainConfig
 from tasks.training.event_file import EventFile, records
 from tasks.training.fit import fit
@@ -39,7 +39,7 @@ from tasks.view import worst
 from tasks.view.facts import Facts
 from tasks.view.summary import describe_run
 from tests.support.homes import ROOT, CommandHome
-from tests.support.stacks import free_ports
+from tests.support.stacks import free_ports, wait
 from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.support.training import Training, raise_conflict
 
@@ -70,19 +70,20 @@ def test_curves_histograms_and_a_trace_are_written_and_change_nothing(
     fit(bench, tiny, MODEL, config, seed=5)
     assert files(bench) == files(plain)
 
-    written = {(name, step): value for name, step, value in events(tmp_path / FOLDER)}
+    folder = tmp_path / FOLDER / TRAINING
+    written = {(name, step): value for name, step, value in events(folder)}
     for step, metrics in bench.journal.points:  # type: ignore[attr-defined]
         for name in ("train/loss", "validation/loss"):
             if name in metrics:
                 assert float(written[name, step]) == pytest.approx(metrics[name])
-    [_] = (tmp_path / FOLDER).glob("events.out.tfevents.*")  # over both attempts
-    assert len(list(events(tmp_path / FOLDER))) == len(written), "each point once, also after a resumption"
+    [_] = folder.glob("events.out.tfevents.*")  # over both attempts
+    assert len(list(events(folder))) == len(written), "each point once, also after a resumption"
     journal = {(name, step) for step, metrics in bench.journal.points for name in metrics}  # type: ignore[attr-defined]
     assert {point for point in written if point[0].startswith(("train/", "validation/"))} == journal, "the same names"
     assert not [name for name, _ in written if "seed_generator" in name], "no state of random numbers"
     buckets = written["dense0/kernel", STEPS]
     assert buckets[:, 2].sum() == 16 * 8, "a bucket has its ends and the number of values"
-    assert list((tmp_path / FOLDER / "plugins" / "profile").rglob("*.xplane.pb"))
+    assert list((folder / "plugins" / "profile").rglob("*.xplane.pb"))
 
 
 def test_a_file_goes_on_with_what_is_whole_of_those_before_it_and_has_a_point_once(tmp_path: Path) -> None:
@@ -173,14 +174,21 @@ def test_the_chief_of_several_processes_writes(
 ) -> None:
     """After its strategy has configured the devices."""
     Training(tiny, benches("two"), tmp_path)(tensorboard=TensorBoard(trace=(3, 5)))
-    assert (STEPS, "validation/loss") in {(step, name) for name, step, _ in events(tmp_path / FOLDER)}
-    assert len(list((tmp_path / FOLDER).glob("events.out.tfevents.*"))) == 1
+    assert (STEPS, "validation/loss") in {(step, name) for name, step, _ in events(tmp_path / FOLDER / TRAINING)}
+    assert len(list((tmp_path / FOLDER / TRAINING).glob("events.out.tfevents.*"))) == 1
 
 
 @pytest.mark.slow
-def test_the_command_shows_what_a_run_has_written(prepared: Callable[[str], CommandHome]) -> None:
+def test_the_command_shows_each_point_of_a_resumed_run_once(prepared: Callable[[str], CommandHome]) -> None:
+    """By TensorBoard's default server, which reads the files otherwise than its Python does."""
     home, port = prepared("home"), free_ports()[0]
-    ran = home("run", "training", DIGITS, "--train.tensorboard", "true", "--train.steps", "40", "--json")
+    words = ["run", "training", DIGITS, "--train.tensorboard", "true", "--train.log_every", "10", "--json"]
+    stopped = home.start(*words)
+    wait(lambda: any(b'"step":60,' in path.read_bytes() for path in home.root.glob("runs/*/metrics.jsonl")))
+    stopped.send_signal(signal.SIGTERM)
+    stopped.communicate(timeout=60)
+    assert stopped.returncode == 75
+    ran = home(*words)
     assert ran.code == 0, ran.stderr
     run = ran.json["run_id"]
     folder = home.root / "runs" / run
@@ -189,8 +197,10 @@ def test_the_command_shows_what_a_run_has_written(prepared: Callable[[str], Comm
     assert home("board", run, "--json").json["folder"] == str(folder / FOLDER)
     board = home.start("board", run, "--port", port)
     try:
-        tags = f"http://127.0.0.1:{port}/data/plugin/scalars/tags"
-        assert {"train/loss", "validation/loss"} <= set(answer(tags)["."])
+        scalars = f"http://127.0.0.1:{port}/data/plugin/scalars"
+        assert {"train/loss", "validation/loss"} <= set(answer(f"{scalars}/tags")[TRAINING])
+        points = answer(f"{scalars}/scalars?run={TRAINING}&tag=train/loss")
+        assert [step for _, step, _ in points] == list(range(10, 601, 10))
     finally:
         board.send_signal(signal.SIGINT)
         stdout, stderr = board.communicate(timeout=30)

@@ -264,11 +264,25 @@ def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path) -> None:
 class TwoHosts:
     """Two homes, as on two hosts of a Slurm job; a flow by `millrace worker` on each."""
 
-    def __init__(self, folder: Path, flow: str = "training", steps: int = 400, more: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        flow: str = "training",
+        steps: int = 400,
+        more: Sequence[str] = (),
+        strategy: str = "{kind: multi_worker, workers: 2}",
+    ) -> None:
         port = free_port()
         self.homes = [CommandHome(folder / name, given=self._variables(rank)) for rank, name in enumerate("ab")]
-        strategy = ["--train.strategy", "{kind: multi_worker, workers: 2}"]
-        self.flags = [*strategy, "--train.steps", f"{steps}", "--train.checkpoint.every", "20", *more]
+        self.flags = [
+            "--train.strategy",
+            strategy,
+            "--train.steps",
+            f"{steps}",
+            "--train.checkpoint.every",
+            "20",
+            *more,
+        ]
         self.flags += ["--resources.threads", "1"]
         self.words = ["worker", flow, DIGITS, *self.flags, "--train.cluster", f"{{port: {port}}}"]
         self.started: list[subprocess.Popen[str]] = []
@@ -325,6 +339,28 @@ def test_hosts_that_are_lost_come_back_and_the_model_has_the_same_bytes(tmp_path
     answer = unbroken("run", "training", DIGITS, *two.flags[:-2], *threads, "--json")
     assert answer.code == 0, answer.stderr
     assert two.homes[0].artifacts() == unbroken.artifacts()
+
+
+@pytest.mark.slow
+def test_each_host_has_a_pipeline(tmp_path: Path) -> None:
+    """A method of compression trains on both, too."""
+    more = ["--train.schedule.warmup", "5", "--export.formats", "[saved_model]"]
+    more += ["--compress.methods", "[[{kind: prune, share: 0.5, fine_tune: {steps: 6}}]]"]
+    two = TwoHosts(tmp_path, "pipeline", 40, more, "{kind: pipeline, devices: 2, micro_batches: 2, workers: 2}")
+    try:
+        chief, other = two.start(0), two.start(1)
+        ends = [process.communicate(timeout=300)[1] for process in (chief, other)]
+        assert chief.returncode in (0, 3) and other.returncode == chief.returncode, ends
+    finally:
+        two.close()
+    together = CommandHome(tmp_path / "together")
+    answer = together("run", "pipeline", DIGITS, *two.flags[:-2], "--resources.threads", "2", "--json")
+    assert answer.code == chief.returncode, answer.stderr
+    models = [
+        {name: content for name, content in home.artifacts().items() if name.startswith("model/")}
+        for home in (two.homes[0], together)
+    ]
+    assert models[0] == models[1] and "prune_trained_50-trained" in ends[0]
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ def in_turn(bench: Workbench, strategy: Any, precisions: Any) -> dict[str, dict[
     [
         *((strategy, PRECISIONS) for strategy in (OneDevice(), Mirrored(), Pipeline())),
         *((MultiWorker(), (precision,)) for precision in ("float32", "float16")),
+        (Pipeline(workers=2), ("float32",)),
         pytest.param(MultiWorker(), ("bfloat16",), marks=pytest.mark.slow),
     ],
     ids=lambda each: "-".join(each) if isinstance(each, tuple) else each.kind,

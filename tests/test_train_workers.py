@@ -30,7 +30,7 @@ from tasks.training.meter import Meter, StepSums
 from tasks.training.optimizers import Adam, AdamW, Sgd
 from tasks.training.sections import CheckpointConfig, Lora
 from tasks.training.speed import Ranks, stragglers
-from tasks.training.strategies import MultiWorker, OneDevice
+from tasks.training.strategies import MultiWorker, OneDevice, Pipeline
 from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.support.stacks import wait
 from tests.support.tiny import CONFIG, MODEL, files
@@ -95,8 +95,10 @@ def test_killed_and_stopped_at_any_rank_it_ends_with_the_same_bytes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_frozen_worker_is_named_within_a_minute(rank: int, training: Callable[[str], Training]) -> None:
+@pytest.mark.parametrize(("rank", "strategy"), [(0, TWO), (1, TWO), (1, Pipeline(micro_batches=2, workers=2))])
+def test_a_frozen_worker_is_named_within_a_minute(
+    rank: int, strategy: Any, training: Callable[[str], Training]
+) -> None:
     """In the quick suite: `test_train_engine_door`, and a frozen worker of a parameter server."""
     frozen: list[float] = []
     freeze = send(signal.SIGSTOP, rank, 20)
@@ -107,7 +109,7 @@ def test_a_frozen_worker_is_named_within_a_minute(rank: int, training: Callable[
             frozen.append(time.monotonic())
 
     with pytest.raises(Lost, match=f"rank {rank} on .* has not answered for"):
-        training("frozen")(MODEL, at=at, **{**LONG, "steps": 100_000})
+        training("frozen")(MODEL, at=at, **{**LONG, "steps": 100_000, "strategy": strategy})
     assert time.monotonic() - frozen[0] < 60
 
 
@@ -161,14 +163,14 @@ def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, floa
 
 def test_validation_has_the_same_numbers_at_any_number_of_processes(tiny: Snapshot, tmp_path: Path) -> None:
     scores = []
-    for strategy in (OneDevice(), MultiWorker(workers=3)):
+    for strategy in (OneDevice(), MultiWorker(workers=3), Pipeline(micro_batches=1, workers=2)):
         roles = strategy.roles
         with ProcessLauncher(tmp_path, 1).gang("score", roles) as gang:
             work = Work(score, (tiny, strategy))
             found = gang.call(work, None, tmp_path / "journal", limits=Limits(), on_report=lambda *_: None)
         scores.append(found)
     assert scores[0]["loss"] > 0
-    assert scores == [scores[0]] * 2
+    assert scores == [scores[0]] * 3
 
 
 @pytest.mark.parametrize("strategy", [OneDevice(), pytest.param(TWO, marks=pytest.mark.slow)])

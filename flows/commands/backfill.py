@@ -1,4 +1,4 @@
-"""millrace backfill: run a deployment once per past interval."""
+"""millrace backfill: run a deployment once for each past span of time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def backfill(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a deployment once per past span.
+    """Run a deployment once for each past span of time.
 
     [bold]millrace backfill FLOW/PRESET --since DAY --until DAY --dotted.key VALUE ...[/]
 
     Values contain `{begin}` or `{end}`, the ends of a span, in any format of strftime:
-    --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first; a span that was queued before
+    --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first. A span that was queued before
     with the same values is not queued again.
     """
     with replying("backfill", as_json) as reply:

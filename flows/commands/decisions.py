@@ -98,9 +98,10 @@ def finish_in_prefect(home: Home, run: Run, decision: Decision, made: Release) -
 
 
 def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
-    """Make the version of a run that awaits approval champion.
+    """Make the version of a run that awaits approval the champion.
 
-    If the champion has changed since the gate compared, their scores are compared again; exit code 3 if the gate fails.
+    If the champion has changed since the gate compared the scores, they are compared again. Exit code 3 if the gate
+    fails.
     """
     with replying("approve", as_json) as reply:
         decide(reply, run, True, checked(reason))
@@ -120,9 +121,9 @@ def rollback(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move the alias champion to the version that had it before; called again, to the one before that.
+    """Move the alias champion to the version that had it before; a second call goes back one version further.
 
-    The version that loses the alias does not become champion by its gate again; `--to` makes it champion.
+    The gate does not promote the version that loses the alias again; `--to` restores it.
     """
     with replying("rollback", as_json) as reply:
         reason = checked(reason)

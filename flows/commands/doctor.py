@@ -37,9 +37,12 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault. With
-    --input, measure instead how many examples a second each part of a preset's input reaches, and name the slowest.
-    With --accelerator, train a small network twice in each precision: are the bits equal, and how long is a step?"""
+    """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault.
+
+    With --input, measure instead how many examples a second each part of a preset's input reaches, and name the
+    slowest. With --accelerator, train a small network twice in each precision: are the bits equal, and how long is a
+    step?
+    """
     with replying("doctor", as_json) as reply:
         if preset is not None and accelerator:
             raise Refused("--accelerator", "with --input", "each is a measurement of its own", "give one of them")

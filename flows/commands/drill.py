@@ -24,17 +24,17 @@ PAGE, JSON = "page.html", "verdict.json"
 
 def drill(
     context: typer.Context,
-    kills: Annotated[int, typer.Option("--kills", min=1, max=1000, help="Faults that strike.")] = 20,
-    minutes: Annotated[float, typer.Option("--minutes", min=1, help="Minutes after which no further one begins.")] = 30,
+    kills: Annotated[int, typer.Option("--kills", min=1, max=1000, help="Number of faults.")] = 20,
+    minutes: Annotated[float, typer.Option("--minutes", min=1, help="Minutes after which no new fault begins.")] = 30,
     draw: Annotated[int, typer.Option("--draw", min=0, help="Seed of the faults and of their moments.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Run a preset unbroken, then with faults: [bold]millrace drill [FLOW] PRESET.yaml [--dotted.key VALUE ...][/]
+    """Show that faults lose nothing: [bold]millrace drill [FLOW] PRESET.yaml [--dotted.key VALUE ...][/]
 
-    Processes are killed, frozen and stopped, the disk is full, a byte is flipped, MLflow and Prefect are gone for a
-    while; each time the same command goes on. In the end every file is compared with that of the unbroken run, the
-    ledger is proven, and tracking is counted. Only processes and files of the drill's own home are struck. Exit code 1
-    where something was lost.
+    The preset is run once without interruption, then with faults. Processes are killed, frozen and stopped, the disk is
+    full, a byte is flipped, and MLflow and Prefect are gone for a while. Each time the same command continues the run.
+    In the end every file is compared with that of the uninterrupted run, the ledger is checked, and the points in
+    MLflow are counted. Only processes and files of the drill's own home are struck. Exit code 1 if something was lost.
     """
     with replying("drill", as_json) as reply:
         flow, preset, flags = parse(context.args)

@@ -39,7 +39,7 @@ def forget(
 ) -> None:
     """Delete a run: its record, MLflow run, registered versions, and the artifacts that no other run uses.
 
-    Of a model the runs that trained it are deleted. Refused for a version that has an alias, or was champion.
+    For a model, the runs that trained it are deleted. A run whose version has an alias, or was champion, is refused.
     """
     with replying("forget", as_json) as reply, ExitStack() as held:
         home = find_home().readable()

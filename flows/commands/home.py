@@ -26,7 +26,7 @@ def verify(
     everything: Annotated[bool, typer.Option("--all", help="Every artifact of the store.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hash every file of an artifact or of all, check the audit log, and list damage. Exit code 1 after damage."""
+    """Hash every file of an artifact, or of all and the audit log, and list damage. Exit code 1 if there is any."""
     with replying("verify", as_json) as reply:
         home = find_home().readable()
         store = Store(home.store)
@@ -82,7 +82,7 @@ def gc(
         reply.say(f"{len(dropped)} {verb}, {kilobytes(total)}" if dropped else "nothing to delete")
 
 
-Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a folder in it.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each backup is a folder in it.")]
 
 
 def backup(
@@ -102,7 +102,7 @@ def backup(
 
 
 Database = Annotated[
-    str | None, typer.Option("--database-url", help="The empty database for a backup that was made of PostgreSQL.")
+    str | None, typer.Option("--database-url", help="An empty database, for a backup of a home on PostgreSQL.")
 ]
 
 

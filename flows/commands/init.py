@@ -18,19 +18,19 @@ def init(
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="Raw data: FILE, FOLDER, a database's URL, or tfds:NAME.")
     ],
-    suffix: Annotated[str | None, typer.Option(help="Which of several kinds of files, as in --suffix .md.")] = None,
+    suffix: Annotated[str | None, typer.Option(help="Which of several kinds of files to read: --suffix .md.")] = None,
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of a table to predict.")] = None,
     key: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that is each row's key.")] = None,
-    table: Annotated[str | None, typer.Option(help="Which of several tables of a database.")] = None,
+    table: Annotated[str | None, typer.Option(help="Which of several tables of a database to read.")] = None,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Write rules of a table's columns too, and use them.")
+        bool, typer.Option("--schema", help="Also write rules for a table's columns, and use them.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Inspect raw data, and write a preset with comments into the working directory.
 
-    Understood are files and folders of CSV, JSON lines, Parquet, TFRecord and WebDataset; databases; folders and
-    archives (.zip, .tar) of images or sounds by class, or of texts; data sets prepared by tensorflow-datasets.
+    It understands files and folders of CSV, JSON lines, Parquet, TFRecord and WebDataset; databases; folders and
+    archives (.zip, .tar) of images or sounds by class, or of texts; and data sets prepared by tensorflow-datasets.
     """
     with replying("init", as_json) as reply:
         from flows.preset_text import description, preset_of

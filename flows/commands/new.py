@@ -40,11 +40,11 @@ def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
     data: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATA", help="Raw data, as of `millrace init`; default: a small table."),
+        typer.Option("--from", metavar="DATA", help="Raw data, as for `millrace init`; default: a small table."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a project of your own: a preset, a model and its test, deployments, a README with the commands of a day."""
+    """Make a project folder: a preset, a model and its test, deployments, and a README with the everyday commands."""
     with replying("new", as_json) as reply:
         from tasks.guess import Choices, guess_source
 

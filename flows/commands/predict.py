@@ -21,12 +21,14 @@ def predict(
     export: Annotated[str, typer.Argument(help="A digest, a folder, NAME@ALIAS or NAME@VERSION.")],
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Raw files.")],
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write rows and answers to a file .csv or .jsonl.")
+        Path | None, typer.Option(metavar="FILE", help="Write rows and answers to a .csv or .jsonl file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict from raw files: images, sounds, texts, or rows in files .csv, .jsonl or .parquet; what cannot be read is
-    an error, and the rest is predicted."""
+    """Predict from raw files: images, sounds, texts, or rows of .csv, .tsv, .jsonl and .parquet files.
+
+    An input that cannot be read is an error, and the others are predicted. Exit code 1 if there was an error.
+    """
     with replying("predict", as_json) as reply:
         home = find_home().readable()
         for path in inputs:

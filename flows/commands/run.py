@@ -49,8 +49,8 @@ def worker(
     """Take part in a training on several hosts: [bold]millrace worker [FLOW] PRESET.yaml [--dotted.key VALUE ...][/]
 
     Run it on every host, with the same preset. The hosts are those of train.cluster.hosts, or of the environment:
-    TF_CONFIG, Slurm, or a Kubernetes Indexed Job. The first one runs the flow, and its home has the store; the others
-    serve it, and read the snapshot from a shared path or from a store of their own.
+    TF_CONFIG, Slurm, or a Kubernetes Indexed Job. The first host runs the flow, and its home has the store. The others
+    compute for it, and read the snapshot from a shared path or from a store of their own.
     """
     with replying("worker", as_json) as reply:
         name, preset, flags = parse(context.args)

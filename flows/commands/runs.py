@@ -275,7 +275,7 @@ def board(
 ) -> None:
     """Show the curves, histograms and trace of a run that was trained with train.tensorboard, until Ctrl-C.
 
-    With --json, name the folder with these files, and start nothing.
+    With --json, print the folder with these files, and start nothing.
     """
     with replying("board", as_json) as reply:
         from tasks.training.board import written_in

@@ -31,31 +31,31 @@ def schedule(
     context: typer.Context,
     preset: Annotated[
         Path,
-        typer.Argument(metavar="PRESET.yaml", help="Flags may follow: --dotted.key VALUE. To remove, also FLOW/NAME."),
+        typer.Argument(
+            metavar="PRESET.yaml", help="Flags may follow: --dotted.key VALUE. With --remove, also FLOW/NAME."
+        ),
     ],
     cron: Annotated[
         str | None, typer.Option(help='Minute, hour, day of the month, month, day of the week: "0 4 * * *".')
     ] = None,
     timezone: Annotated[str, typer.Option(help="Zone of these times: Europe/Zurich.")] = "UTC",
     flow: Annotated[
-        str | None, typer.Option(help=f"{', '.join(FLOWS)}; default: pipeline, or tuning of a preset with tune.")
+        str | None, typer.Option(help=f"{', '.join(FLOWS)}; default: pipeline, or tuning if the preset has tune.")
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--as", help="Name of the deployment; default: that of the config, with -scheduled behind it."),
+        str | None, typer.Option("--as", help="Name of the deployment; default: the name in the config and -scheduled.")
     ] = None,
     missed: Annotated[
         Missed | None,
         typer.Option(
-            help="Of times that come while a run of it works or no worker runs: run each later (default), or skip all"
-            " but one."
+            help="At times when a run of it works or no worker runs: run later (run, default), or skip all but one."
         ),
     ] = None,
-    pool: Annotated[str, typer.Option(help="Work pool; default: that of the worker of millrace up.")] = POOL,
+    pool: Annotated[str, typer.Option(help="Work pool; default: the pool of millrace up.")] = POOL,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the schedule instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a preset at given times, by the servers and the worker of [bold]millrace up[/].
+    """Run a preset at given times, with the servers and the worker of [bold]millrace up[/].
 
     The schedule is kept in the home: `up` installs it, `prefect deploy --all` leaves it as it is, and
     [bold]millrace list schedules[/] shows it. A second call with the same flow and name replaces it.

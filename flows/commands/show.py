@@ -27,7 +27,7 @@ def show(
     what: Annotated[
         str, typer.Argument(metavar="ARTIFACT|RUN|MODEL", help="kind/digest, a digest prefix, a run id, or NAME@ALIAS.")
     ],
-    rows: Annotated[int | None, typer.Option(min=1, help="Show so many examples of records or a snapshot.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Show this many examples of records or a snapshot.")] = None,
     split: Annotated[str, typer.Option(help="The split that --rows shows.")] = "train",
     as_json: AsJson = False,
 ) -> None:

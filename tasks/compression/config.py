@@ -161,8 +161,11 @@ class CompressConfig(Section):
             rule = f"{one.kind} looks at one signature of a file, and that of a language model has three"
             raise Conflict(field, one.kind, rule, "use int8_dynamic, int4_dynamic or qat")
         for method in (method for method in self.on_models if method.training is not None):
-            if not train.strategy.alone:
+            if train.strategy.asynchronous:
                 rule = f"trains a whole model in each process, and {train.strategy.kind} has none"
+                raise Conflict(field, method.kind, rule, "choose another train.strategy, or leave it out")
+            if method.adds_loss and not train.strategy.adds_losses:
+                rule = f"has a loss besides that of the outputs, which {train.strategy.kind} does not compute"
                 raise Conflict(field, method.kind, rule, "choose another train.strategy, or leave it out")
             if method.adds_loss and train.remat:
                 rule = "has a loss besides that of the outputs, which train.remat does not compute"

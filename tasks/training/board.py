@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 FOLDER = "tensorboard"
 """The folder, in that of the run, or of a training of several seeds or trials."""
 
-
-WORST = "worst"
-"""In that folder, the worst examples of the test split: a run of its own for TensorBoard."""
+TRAINING, WORST = "training", "worst"
+"""In that folder, the training, and the worst examples of the test split: the names of runs in TensorBoard."""
 
 
 def written_in(run: Path) -> Path | None:

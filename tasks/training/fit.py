@@ -17,7 +17,7 @@ from tasks.models import ModelConfig
 from tasks.processes.config import SIDECAR
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, LogCurves, Progress, Save
-from tasks.training.board import FOLDER, Board
+from tasks.training.board import FOLDER, TRAINING, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.config import Precision, TrainConfig
 from tasks.training.engines import Arrays, Engine, ScorerOfWeights
@@ -100,7 +100,7 @@ def fit(
 
     folder, board = bench.journal.folder, None
     if config.tensorboard is not None and folder is not None:  # after the engine, which configures devices
-        board = Board(folder / FOLDER, config.tensorboard, config.evaluate_every)
+        board = Board(folder / FOLDER / TRAINING, config.tensorboard, config.evaluate_every)
     journal = bench.journal if board is None else board.curves(bench.journal)
     watched = ("loss", False) if judged is None else judged.watched(model_config.task, config)
     best, meter = BestWeights(config, watched), Meter(spikes=Spikes(config.on_spike))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import socket
-import threading
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -145,7 +142,12 @@ class MultiWorker(Strategy):
         """
         import tensorflow as tf
 
-        from tasks.training.engines.tensorflow.strategies.replicated import Processes, Replicated, lost_processes
+        from tasks.training.engines.tensorflow.strategies.replicated import (
+            Processes,
+            Replicated,
+            connected,
+            lost_processes,
+        )
 
         accelerators = len(tf.config.list_physical_devices("GPU"))
         if self.devices > max(accelerators, 1):
@@ -154,16 +156,7 @@ class MultiWorker(Strategy):
         if self.communication == "nccl" and not accelerators:
             rule = "NCCL adds up between NVIDIA GPUs, and this machine has none"
             raise Failed("train.strategy.communication", self.communication, rule, "use ring or auto")
-        task = {"type": "worker", "index": cluster.rank}
-        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(cluster.addresses)}, "task": task})
-        options = tf.distribute.experimental.CommunicationOptions(
-            implementation=tf.distribute.experimental.CommunicationImplementation[self.communication.upper()]
-        )
-        handler = signal.getsignal(signal.SIGTERM)
-        with lost_processes():
-            strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its own, for preemptions
+        strategy = connected(cluster, self.communication)
         return Replicated(strategy, self.devices, Processes(cluster), lost_processes)
 
 
@@ -268,8 +261,9 @@ def check_address(address: str) -> None:
 
 
 class Pipeline(Strategy):
-    """One process, several devices of one host, each with a stage of the model: consecutive layers, their weights, and
-    what the optimizer keeps of them (GPipe, Huang et al., arXiv 1811.06965)."""
+    """Each process has several devices of one host, each with a stage of the model: consecutive layers, their weights,
+    and what the optimizer keeps of them. Of several processes, each has all stages, and reads its slice of each global
+    batch."""
 
     compiled: ClassVar[bool] = False
     alone: ClassVar[bool] = False
@@ -278,14 +272,21 @@ class Pipeline(Strategy):
     kind: Literal["pipeline"] = "pipeline"
     """Distribution of a step over devices."""
     devices: Annotated[int, Field(ge=2, le=64)] = 2
-    """Devices, and stages; without that many accelerators, logical devices of the CPU."""
+    """Devices of each process, and stages; without that many accelerators, logical devices of the CPU."""
     micro_batches: Annotated[int, Field(ge=1, le=256)] = 4
-    """Parts of a batch that pass through the stages one behind the other; with more of them devices are idle less."""
+    """Parts of a process' batch that pass through the stages one behind the other; with more of them devices are idle
+    less."""
+    schedule: Literal["1f1b", "gpipe"] = "1f1b"
+    """Order of the passes of a stage; the numbers are the same. `1f1b` alternates forward and backward passes, so that
+    a stage keeps the activations of at most as many micro-batches as there are stages from it to the last one; by
+    `gpipe` it keeps those of all micro-batches."""
+    workers: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Processes; their gradients are summed stage by stage. They share the CPU threads of a host."""
 
     @property
     def replicas(self) -> int:
-        """Copies of the model."""
-        return 1
+        """Copies of the model: one in each process."""
+        return self.workers
 
     @property
     def as_tested(self) -> Pipeline:
@@ -293,13 +294,21 @@ class Pipeline(Strategy):
         return self.model_copy(update={"devices": 2, "micro_batches": min(self.micro_batches, 4)})
 
     def create(self, cluster: Cluster) -> Placement:
-        """Take accelerators, or split the CPU into logical devices."""
+        """Take accelerators, or split the CPU into logical devices, and connect to the other processes."""
         from tasks.training.engines.tensorflow.strategies.pipeline import PipelineStrategy, share_threads
-        from tasks.training.engines.tensorflow.strategies.replicated import device_names
+        from tasks.training.engines.tensorflow.strategies.replicated import (
+            Processes,
+            connected,
+            device_names,
+            lost_processes,
+        )
 
         names = device_names(self.devices)
         share_threads(self.devices)
-        return PipelineStrategy(tuple(names), self.micro_batches)
+        if self.workers == 1:
+            return PipelineStrategy(tuple(names), self.micro_batches, self.schedule)
+        connected(cluster, "auto")
+        return PipelineStrategy(tuple(names), self.micro_batches, self.schedule, Processes(cluster), lost_processes)
 
 
 class ParameterServer(Strategy):

@@ -1,4 +1,4 @@
-"""A Prefect flow of nine tasks that do nothing, and an MLflow run with a metric: what both cost where nothing is computed.
+"""A Prefect flow of nine tasks that do nothing, and an MLflow run with a metric: what both cost by themselves.
 
 It uses the server that Prefect starts for a flow without one, and databases of SQLite, as a run of Millrace does.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import keras
@@ -73,6 +75,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._last: list[tf.Tensor] = []
+        self._stateful: list[tf.Operation] = []
 
     def begin(self, tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the tensors, available when the work before is done."""
@@ -83,16 +86,70 @@ class Queue:
         """Set the results of the work that has been traced."""
         self._last = list(results)
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Run stateful operations of the block that use no resource, such as `tf.numpy_function`, in the order of this
+        device alone.
+
+        TensorFlow (2.21) runs all of a function one after the other, in the order of tracing, so that with one in each
+        stage no two stages would work at once.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
+        yield
+        for operation in graph.get_operations()[before:]:
+            if operation._is_stateful and not any(tensor.dtype == tf.resource for tensor in operation.inputs):
+                graph.experimental_acd_manager.run_independently(operation)
+                operation._add_control_inputs(self._stateful)
+                self._stateful = [operation]
+
+
+Turn = tuple[int, bool, int]
+"""Stage, whether it is the backward pass, and micro-batch."""
+
+
+def in_order(schedule: str, stages: int, micro_batches: int) -> Iterator[Turn]:
+    """Yield the passes of all micro-batches through all stages, each after those that it needs.
+
+    Those of one stage are in the order in which its device runs them. By `gpipe` (Huang et al., arXiv 1811.06965) all
+    forward passes come first. By `1f1b` (Narayanan et al., arXiv 2006.09503) forward and backward passes alternate as
+    soon as the first micro-batch has come back, so that a stage keeps the activations of no more micro-batches than
+    there are stages from it to the end. Both idle equally long.
+    """
+    left = [deque(_of_stage(schedule, stages - stage, micro_batches)) for stage in range(stages)]
+    done: set[Turn] = set()
+    while any(left):
+        for stage, queue in enumerate(left):
+            while queue:
+                backward, k = queue[0]
+                needed = (stage + 1, True, k) if backward else (stage - 1, False, k)
+                if 0 <= needed[0] < stages and needed not in done:
+                    break
+                queue.popleft()
+                done.add((stage, backward, k))
+                yield stage, backward, k
+
+
+def _of_stage(schedule: str, to_the_end: int, micro_batches: int) -> list[tuple[bool, int]]:
+    """Return the passes of a stage in order; `to_the_end` counts the stages from it to the last one."""
+    ahead = micro_batches if schedule == "gpipe" else min(to_the_end - 1, micro_batches)
+    order = [(False, k) for k in range(ahead)]
+    for k in range(ahead, micro_batches):
+        order += [(False, k), (True, k - ahead)]
+    return order + [(True, k) for k in range(micro_batches - ahead, micro_batches)]
+
 
 @dataclass(frozen=True)
 class PipelinedStep(Step):
-    """A step of a `PlacedModel`: all micro-batches forward, then all backward, as in GPipe.
+    """A step of a `PlacedModel` over micro-batches, in the order of `in_order`.
 
     On a device the micro-batches follow each other in their order, those of dropout's seeds included; stages of
-    different micro-batches run at the same time. Gradients are summed in the order of the micro-batches.
+    different micro-batches run at the same time. Gradients are summed in the order of the micro-batches, so that all
+    schedules compute the same numbers.
     """
 
     micro_batches: int = 1
+    schedule: str = "1f1b"
 
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run a step; what is computed of a gradient is computed on its device."""
@@ -101,57 +158,70 @@ class PipelinedStep(Step):
 
     def sums(self, batch: Batch) -> list[tf.Tensor]:
         """Return the objective's sums in order, then the gradient of the loss by variable, over the micro-batches."""
-        size = batch["weight"].shape[0] // self.micro_batches
-        queues = [Queue() for _ in self.model.stages]
-        sums, passes = Total(), []
+        size, stages = batch["weight"].shape[0] // self.micro_batches, len(self.model.stages)
+        queues = [Queue() for _ in range(stages)]
+        passes: list[Pass] = []
         for k in range(self.micro_batches):
             micro = {name: values[k * size : (k + 1) * size] for name, values in batch.items()}
-            calls, scored, factor = self.forward_passes(micro, queues)
-            passes.append((calls, factor))
-            with tf.device(self.model.devices[-1]):
-                sums.add(scored)
-        gradients = [Total() for _ in self.model.stages]
-        for calls, factor in passes:
-            self.backward(calls, factor, queues, gradients)
+            passes.append(Pass(micro, self.model.by_name(self.objective.inputs(self.model, micro))))
+        sums, gradients = Total(), [Total() for _ in range(stages)]
+        for stage, backward, k in in_order(self.schedule, stages, self.micro_batches):
+            with tf.device(self.model.devices[stage]), queues[stage].apart():
+                if backward:
+                    self.backward(stage, passes[k], queues[stage], gradients[stage])
+                else:
+                    self.forward_pass(stage, passes[k], queues[stage], sums)
         return [*sums.values, *by_variable(self.model, self.model.stages, [total.values for total in gradients])]
 
-    def forward_passes(self, batch: Batch, queues: list[Queue]) -> tuple[list[Call], list[tf.Tensor], float]:
-        """Run a micro-batch forward; return its passes, the objective's sums and the factor (see `Step.scored`)."""
-        inputs = self.model.by_name(self.objective.inputs(self.model, batch))
-        calls: list[Call] = []
-        for stage, device, queue in zip(self.model.stages, self.model.devices, queues, strict=True):
-            with tf.device(device), tf.GradientTape() as tape:
-                named = {name: inputs[name] for name in stage.reads}
-                before = {"": calls[-1].result} if calls else {}
-                begun = queue.begin({**named, **before})
-                given = begun.get("")
-                if given is not None:
-                    tape.watch(given)
-                result = stage(given, begun, training=True)
-                refuse([loss for layer in stage.layers for loss in layer.losses], "train.strategy.kind", "pipeline")
-                if len(calls) == len(queues) - 1:
-                    sums, result, factor = self.scored(batch, result)
-                queue.end([result])
-            calls.append(Call(tape, given, result))
-        return calls, sums, factor
+    def forward_pass(self, number: int, micro: Pass, queue: Queue, sums: Total) -> None:
+        """Run a micro-batch forward through a stage; the last one adds to the objective's sums."""
+        stage = self.model.stages[number]
+        with tf.GradientTape() as tape:
+            named = {name: micro.inputs[name] for name in stage.reads}
+            before = {"": micro.calls[-1].result} if micro.calls else {}
+            begun = queue.begin({**named, **before})
+            given = begun.get("")
+            if given is not None:
+                tape.watch(given)
+            result = stage(given, begun, training=True)
+            refuse([loss for layer in stage.layers for loss in layer.losses], "train.strategy.kind", "pipeline")
+            if stage is self.model.stages[-1]:
+                scored, result, micro.factor = self.scored(micro.batch, result)
+                micro.upstream = tf.ones_like(result)
+        if stage is self.model.stages[-1]:
+            sums.add(scored)
+        queue.end([result])
+        micro.calls.append(Call(tape, given, result))
 
-    def backward(self, calls: list[Call], factor: float, queues: list[Queue], gradients: list[Total]) -> None:
-        """Run a micro-batch backward, and add its gradients to those of each stage."""
-        upstream = tf.ones_like(calls[-1].result)
-        parts = zip(self.model.stages, self.model.devices, calls, queues, gradients, strict=True)
-        for stage, device, call, queue, total in reversed(list(parts)):
-            with tf.device(device):
-                upstream = queue.begin({"": upstream})[""]
-                variables = [variable.value for variable in stage.trainable_variables]
-                own, below = call.tape.gradient(
-                    call.result,
-                    (variables, [] if call.given is None else [call.given]),
-                    output_gradients=upstream,
-                    unconnected_gradients=tf.UnconnectedGradients.ZERO,
-                )
-                total.add(self.summed(own, factor))
-                queue.end([*total.values, *below])
-            upstream = below[0] if below else None
+    def backward(self, number: int, micro: Pass, queue: Queue, total: Total) -> None:
+        """Run a micro-batch backward through a stage, and add its gradients to the stage's."""
+        call = micro.calls.pop()  # of the last stage whose backward pass is left
+        upstream = queue.begin({"": micro.upstream})[""]
+        variables = [variable.value for variable in self.model.stages[number].trainable_variables]
+        own, below = call.tape.gradient(
+            call.result,
+            (variables, [] if call.given is None else [call.given]),
+            output_gradients=upstream,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        total.add(self.summed(own, micro.factor))
+        micro.upstream = below[0] if below else None
+        queue.end([*total.values, *below])
+
+
+@dataclass
+class Pass:
+    """A micro-batch on its way through the stages."""
+
+    batch: Batch
+    inputs: dict[str, tf.Tensor]
+    """The model's inputs by name."""
+    calls: list[Call] = field(default_factory=list)
+    """Its forward passes whose backward passes are left, by stage."""
+    factor: float = 1.0
+    """What the gradient of the loss lacks (see `Step.scored`)."""
+    upstream: tf.Tensor | None = None
+    """The gradient that the next backward pass is given."""
 
 
 def by_variable(model: Any, stages: Sequence[Stage], gradients: Sequence[list[tf.Tensor]]) -> list[tf.Tensor]:

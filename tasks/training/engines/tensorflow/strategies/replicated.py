@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -94,6 +98,25 @@ class Replicated:
         return {name: tf.gather(tf.stack([own[name] for own in slices]), number) for name in slices[0]}
 
 
+def connected(cluster: Cluster, communication: str) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Connect to the other processes, which collective operations need, and return TensorFlow's strategy over them.
+
+    Raises:
+        Lost: another process does not answer.
+    """
+    task = {"type": "worker", "index": cluster.rank}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(cluster.addresses)}, "task": task})
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation[communication.upper()]
+    )
+    handler = signal.getsignal(signal.SIGTERM)
+    with lost_processes():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its own, for preemptions
+    return strategy
+
+
 def device_names(devices: int) -> list[str]:
     """Return the names of GPUs where there are as many, else of logical devices, into which the CPU is split."""
     kind = "GPU"
@@ -116,6 +139,26 @@ LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
+
+
+def summed(values: tf.Tensor, processes: int, group: int, instance: int, communication: str = "auto") -> tf.Tensor:
+    """Return the sum over all processes, on the present device.
+
+    Args:
+        group: the key of this device's peers, one in each process; a group has one device of a process.
+        instance: the key of the operation in its group. All processes must trace their collective operations in the
+            same order: TensorFlow (2.21) runs them in that order, and waits for ever where it differs.
+    """
+    return tf.raw_ops.CollectiveReduceV2(
+        input=values,
+        group_size=processes,
+        group_key=group,
+        instance_key=instance,
+        ordering_token=[],
+        merge_op="Add",
+        final_op="Id",
+        communication_hint=communication,
+    )
 
 
 class Processes:
@@ -152,16 +195,7 @@ class Processes:
         @tf.function(input_signature=[tf.TensorSpec((length,), tf.int64)], autograph=False)
         def reduce(values: tf.Tensor) -> tf.Tensor:
             with tf.device("CPU:0"):
-                return tf.raw_ops.CollectiveReduceV2(
-                    input=values,
-                    group_size=self.cluster.size,
-                    group_key=GROUP_KEY,
-                    instance_key=instance,
-                    ordering_token=[],
-                    merge_op="Add",
-                    final_op="Id",
-                    communication_hint="ring",
-                )
+                return summed(values, self.cluster.size, GROUP_KEY, instance, "ring")
 
         function: Callable[[tf.Tensor], tf.Tensor] = reduce
         return function
