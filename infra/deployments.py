@@ -19,8 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from infra.schedules import SCHEDULES, TAG, deployment_files, schedules
 from infra.services import Layout, ask, write_json
 
@@ -57,6 +55,8 @@ def store(layout: Layout, commit: str | None) -> None:
 def sources_sha256(layout: Layout, file: Path, commit: str | None) -> str | None:
     """Return the hash of a file of deployments, its presets and `CODE`; None if it has a build step of the user's."""
     from importlib.metadata import version
+
+    import yaml
 
     written = file.read_bytes()
     presets = []

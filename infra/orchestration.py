@@ -7,7 +7,7 @@ import json
 import shlex
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from infra import automations
 from infra.deployments import delete_removed, keeping, named, stale, store, text_of
-from infra.schedules import write_deployments
+from infra.schedules import Schedule, schedules, write_deployments
 from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
@@ -33,6 +33,7 @@ PATIENCE = 60.0
 def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> None:
     """Create or update the work pool, the deployments, whose version is the commit, and the automations."""
     ensure_pool(layout)
+    check_pools(layout, schedules(layout.home))
     write_deployments(layout)
     files = stale(layout, commit)
     deleted = delete_removed(layout)
@@ -57,6 +58,19 @@ def ensure_pool(layout: Layout) -> None:
         if error.code != 409:
             raise
         ask(layout, "PATCH", f"/work_pools/{POOL}", wanted)  # it exists: of an earlier `up`, or created by the worker
+
+
+def check_pools(layout: Layout, wanted: Iterable[Schedule]) -> None:
+    """Raise `Failed` where the server has not the work pool of a schedule; Prefect itself would deploy none of them."""
+    for schedule in wanted:
+        try:
+            ask(layout, "GET", f"/work_pools/{quote(schedule.pool, safe='')}")
+        except Answered as error:
+            if error.code != 404:
+                raise
+            saw, rule = f"work pool {schedule.pool}", "Prefect's server has no work pool of that name"
+            remedy = f"create it: prefect work-pool create {schedule.pool} --type process; or choose another --pool"
+            raise Failed(schedule.deployment, saw, rule, remedy) from None
 
 
 def deploy(layout: Layout, file: Path) -> None:

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from infra.services import POOL, Layout, write_json
 
 Missed = Literal["run", "skip"]
@@ -94,6 +92,8 @@ def write_deployments(layout: Layout) -> None:
     if not wanted:
         path.unlink(missing_ok=True)
         return
+    import yaml
+
     content = {"name": "millrace", "pull": [], "deployments": [each.as_deployment() for each in wanted]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

@@ -95,8 +95,10 @@ def test_a_schedule_of_the_home_is_deployed_at_once_kept_by_up_and_removed(stack
         return sorted({run["expected_start_time"][11:16] for run in stack.ask("flow_runs/filter", query)})
 
     flags = ("--records.split_seed", "4", "--flow", "dataset", "--missed", "skip")
+    refused = stack("schedule", DIGITS, *flags, "--cron", "15 4 * * *", "--pool", "elsewhere")
+    assert refused.code == 1 and "work pool elsewhere; Prefect's server has no work pool of that name" in refused.stderr
     made = stack("schedule", DIGITS, *flags, "--cron", "15 4 * * *", "--json")
-    assert made.code == 0, made.stderr
+    assert made.code == 0 and len(stack("list", "schedules", "--json").json["schedules"]) == 1, made.stderr
     assert "deploying schedules.yaml" in made.stderr and "prefect.yaml" not in made.stderr
     name = made.json["name"]
     deployed = stack.ask(f"deployments/name/{name}")

@@ -48,7 +48,8 @@ def schedule(
     missed: Annotated[
         Missed | None,
         typer.Option(
-            help="At times when a run of it works or no worker runs: run later (run, default), or skip all but one."
+            help="Times that come while an earlier run works or no worker is running: run each of them later (run,"
+            " default), or only one (skip)."
         ),
     ] = None,
     pool: Annotated[str, typer.Option(help="Work pool; default: the pool of millrace up.")] = POOL,
@@ -70,7 +71,7 @@ def schedule(
             changed = removed(known, preset, flow)
             with exclusive(home.make().root):
                 write(home.root, [each for each in known if each not in changed])
-                _install(home)
+                _install(_running(home))
             reply.add(removed=[each.deployment for each in changed])
             for each in changed:
                 reply.say(f"removed  {each.deployment} ({each.text})")
@@ -78,8 +79,10 @@ def schedule(
         wanted = _wanted(preset, flags, home, cron, timezone, flow, name, missed, pool)
         replaced = next((each for each in known if each.deployment == wanted.deployment), None)
         with exclusive(home.make().root):
+            if (layout := _running(home)) is not None:
+                orchestration.check_pools(layout, [wanted])
             write(home.root, [*(each for each in known if each != replaced), wanted])
-            layout = _install(home)
+            _install(layout)
         row = None if layout is None else orchestration.with_plans(layout, wanted.deployment)[0]
         _report(reply, wanted, replaced, row)
 
@@ -132,13 +135,16 @@ def _check_times(cron: str, timezone: str) -> None:
         raise Refused("--cron", cron, rule, 'for example "0 4 * * *": daily at 4') from None
 
 
-def _install(home: Home) -> Layout | None:
-    """Install the schedules where the stack of the home runs, and return its layout."""
+def _running(home: Home) -> Layout | None:
+    """Return the layout of the home's stack; None where its server does not run."""
     stack = Stack(home.root)
-    if stack.layout is None or "prefect" not in stack.living():
-        return None
-    orchestration.install(stack.layout, git_commit(), terminal.say)
-    return stack.layout
+    return stack.layout if "prefect" in stack.living() else None
+
+
+def _install(layout: Layout | None) -> None:
+    """Install the schedules of the home where its server runs."""
+    if layout is not None:
+        orchestration.install(layout, git_commit(), terminal.say)
 
 
 def _report(reply: Reply, wanted: Schedule, replaced: Schedule | None, row: dict[str, Any] | None) -> None:
