@@ -87,7 +87,8 @@ def up(
         if off := ", ".join(row["name"] for row in deployments if row["off"]):
             reply.say(f"off      schedules of {off}")
             page = f"{layout.prefect_url}/deployments"
-            reply.say(f"         turn one on: active: true in prefect.yaml and millrace up, or its switch on {page}")
+            turned_on = "set active: true in prefect.yaml and run millrace up, or use its switch"
+            reply.say(f"         to turn one on, {turned_on} on {page}")
         reply.say("started  " + ", ".join(fresh) if fresh else "all services were running")
         if foreground:
             stay(home.root)
