@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextvars import ContextVar
+from copy import deepcopy
 from inspect import Parameter, Signature
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
@@ -19,7 +20,7 @@ from pydantic import BeforeValidator
 from flows.asking import decisions_on, state_name, suspend
 from flows.references import pinned
 from flows.session import has_form
-from tasks.config.compose import Config, in_folder
+from tasks.config.compose import Config, in_folder, resolve
 from tasks.errors import Failed, Stopped
 from tasks.runner.attempt import RunRequest as RunRequest
 from tasks.runner.attempt import attempt_run
@@ -113,7 +114,8 @@ def run_name() -> str:
     if "backfill" in runtime.flow_run.tags:
         return str(runtime.flow_run.name)
     config, flow = runtime.flow_run.parameters["config"], runtime.flow_run.flow_name
-    values = config.model_dump(mode="json") if isinstance(config, Config) else config
+    values = config.model_dump(mode="json") if isinstance(config, Config) else deepcopy(config)
+    resolve(values, find_project())  # in a deployment paths are relative, and in the run before it they are not
     what = differing(find_home(), {"flow": flow, "name": values["name"], "config": values})
     differs = "" if what in (FIRST, AGAIN) else f": {what}"
     return f"{values['name']}-{flow}-{str(runtime.flow_run.id)[:6]}{differs}"

@@ -66,6 +66,22 @@ def test_a_run_is_compared_with_the_one_before_it_of_its_flow_and_name(tmp_path:
     assert headline.differing(home, again) == headline.AGAIN, "the number of threads is no experiment"
 
 
+def test_paths_of_a_deployment_are_those_of_the_run_before_it(tmp_path: Path, monkeypatch: Any) -> None:
+    home = Home(tmp_path / "home")
+    (tmp_path / "prefect.yaml").touch()
+    source = {"kind": "csv", "path": f"{tmp_path}/data.csv"}
+    before = {"flow": "pipeline", "name": "digits", "config": {"name": "digits", "seed": 1, "source": source}}
+    (home.runs / "20260101-000000-digits-aaaa").mkdir(parents=True)
+    (home.runs / "20260101-000000-digits-aaaa/run.json").write_text(json.dumps(before))
+    deployed = {"name": "digits", "seed": 2, "source": {"kind": "csv", "path": "data.csv"}}
+    flow_run = SimpleNamespace(tags=[], parameters={"config": deployed}, flow_name="pipeline", id="0123456789")
+    monkeypatch.setattr(running, "runtime", SimpleNamespace(flow_run=flow_run))
+    monkeypatch.setattr(running, "find_home", lambda: home)
+    monkeypatch.setattr(running, "find_project", lambda: tmp_path)
+    assert running.run_name() == "digits-pipeline-012345: seed 2"
+    assert deployed["source"] == {"kind": "csv", "path": "data.csv"}
+
+
 @pytest.mark.parametrize(
     ("status", "verdict", "said"),
     [
