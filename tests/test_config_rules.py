@@ -1943,14 +1943,27 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "trains a whole model in each process",
         [
             *(
-                (f"{{methods: [{method}]}}", train(f"{{{PIPELINE}}}"), "classification", True)
+                (f"{{methods: [{method}]}}", train(f"{{{SERVERS}}}"), "classification", True)
                 for method in (QAT, RANKS, UNITS, ZEROS, STUDENT)
             ),
             (f"{{methods: [prune, [{QAT}, int4_dynamic]]}}", train(f"{{{SERVERS}}}"), "classification", True),
         ],
         [
             (f"{{methods: [{QAT}]}}", train(f"{{{WORKERS}}}"), "classification", True),
-            ("{methods: [prune]}", train(f"{{{PIPELINE}}}"), "classification", True),
+            ("{methods: [prune]}", train(f"{{{SERVERS}}}"), "classification", True),
+        ],
+    ),
+    (
+        CompressConfig,
+        "fit",
+        "compress.methods",
+        "which pipeline does not compute",
+        [(f"{{methods: [{STUDENT}]}}", train(f"{{{PIPELINE}}}"), "classification", True)],
+        [
+            *(
+                (f"{{methods: [{method}]}}", train(f"{{{PIPELINE}}}"), "classification", True)
+                for method in (QAT, RANKS, UNITS, ZEROS)
+            )
         ],
     ),
     (

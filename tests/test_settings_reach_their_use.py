@@ -20,7 +20,7 @@ from tasks.compression import work as compression
 from tasks.compression.config import CompressConfig
 from tasks.config.compose import Config, load
 from tasks.errors import Failed
-from tasks.evaluation import calibration, decisions, report, slices
+from tasks.evaluation import calibration, decisions, paired, report, slices
 from tasks.evaluation.config import EvaluateConfig
 from tasks.evaluation.gating import AbsoluteGate
 from tasks.evaluation.measured import Interval, Value
@@ -175,7 +175,7 @@ def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: py
     before: Any = SimpleNamespace(metrics={"test/accuracy": 0.8}, config=SimpleNamespace(evaluate=EvaluateConfig()))
     own = contributions(accuracy=np.linspace(0, 1, 9)[:, None])
     change = Calls(PairedDifference(Interval(0.1, 0.05, 0.15, "", 9), more_than_noise=True, same=False))
-    monkeypatch.setattr(comparison.paired, "change", change)
+    monkeypatch.setattr(paired, "change", change)
     beside = comparison.Compared(own, own.values, np.ones(9, bool))
     champion: Any = SimpleNamespace(version="1", metric="test/accuracy", score=0.8, behind=0.0)
     champion.tags = {}
