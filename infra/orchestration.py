@@ -62,14 +62,15 @@ def ensure_pool(layout: Layout) -> None:
 
 def check_pools(layout: Layout, wanted: Iterable[Schedule]) -> None:
     """Raise `Failed` where the server has not the work pool of a schedule; Prefect itself would deploy none of them."""
-    for schedule in wanted:
+    for schedule in (each for each in wanted if each.pool != POOL):  # which `install` makes
         try:
             ask(layout, "GET", f"/work_pools/{quote(schedule.pool, safe='')}")
         except Answered as error:
             if error.code != 404:
                 raise
             saw, rule = f"work pool {schedule.pool}", "Prefect's server has no work pool of that name"
-            remedy = f"create it: prefect work-pool create {schedule.pool} --type process; or choose another --pool"
+            remedy = f"run prefect work-pool create {schedule.pool} --type process, or choose another pool or none: "
+            remedy += f"millrace schedule {schedule.deployment} --remove"
             raise Failed(schedule.deployment, saw, rule, remedy) from None
 
 

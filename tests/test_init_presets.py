@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tarfile
@@ -167,6 +168,13 @@ def test_a_tar_file_of_class_folders_that_is_compressed_is_refused(tmp_path: Pat
     assert guess_source(tmp_path / "plain.tar").classes == ["round", "square"]
     with pytest.raises(Refused, match=r"packed.tar.gz: compressed as a whole; .*gunzip packed.tar.gz"):
         guess_source(tmp_path / "packed.tar.gz")
+    with tarfile.open(tmp_path / "rows.tar.gz", "w:gz") as archive:
+        for number in range(40):
+            content = json.dumps({"x": number * 1.5, "label": "ab"[number % 2]}).encode()
+            member = tarfile.TarInfo(f"{number:05}.json")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    assert guess_source(tmp_path / "rows.tar.gz").classes == ["a", "b"], "samples of one file are samples, too"
 
 
 def test_of_two_data_sets_one_is_asked_for(tmp_path: Path) -> None:

@@ -295,6 +295,16 @@ class TwoHosts:
         self.started.append(process)
         return process
 
+    def ran(self) -> tuple[int, list[str]]:
+        """Start both and wait; return the exit code of the chief, which the other one's is too, and what each said."""
+        try:
+            both = [self.start(rank) for rank in (0, 1)]
+            ends = [process.communicate(timeout=300)[1] for process in both]
+        finally:
+            self.close()
+        assert both[0].returncode in (0, 3) and both[1].returncode == both[0].returncode, ends
+        return both[0].returncode, ends
+
     def trained(self, step: int) -> Callable[[], bool]:
         journals = self.homes[0].root.glob
         return lambda: any(point.step >= step for path in journals("runs/*/metrics.jsonl") for point in read(path))
@@ -347,15 +357,10 @@ def test_each_host_has_a_pipeline(tmp_path: Path) -> None:
     more = ["--train.schedule.warmup", "5", "--export.formats", "[saved_model]"]
     more += ["--compress.methods", "[[{kind: prune, share: 0.5, fine_tune: {steps: 6}}]]"]
     two = TwoHosts(tmp_path, "pipeline", 40, more, "{kind: pipeline, devices: 2, micro_batches: 2, workers: 2}")
-    try:
-        chief, other = two.start(0), two.start(1)
-        ends = [process.communicate(timeout=300)[1] for process in (chief, other)]
-        assert chief.returncode in (0, 3) and other.returncode == chief.returncode, ends
-    finally:
-        two.close()
+    code, ends = two.ran()
     together = CommandHome(tmp_path / "together")
     answer = together("run", "pipeline", DIGITS, *two.flags[:-2], "--resources.threads", "2", "--json")
-    assert answer.code == chief.returncode, answer.stderr
+    assert answer.code == code, answer.stderr
     models = [
         {name: content for name, content in home.artifacts().items() if name.startswith("model/")}
         for home in (two.homes[0], together)
@@ -369,12 +374,7 @@ def test_a_method_of_compression_trains_on_both_hosts(tmp_path: Path) -> None:
     method = "[[{kind: distill, student: {kind: mlp, task: classification, units: [16]}, fine_tune: {steps: 6}}]]"
     more = ["--train.schedule.warmup", "5", "--compress.methods", method, "--export.formats", "[saved_model]"]
     two = TwoHosts(tmp_path, "pipeline", 20, more)
-    try:
-        chief, other = two.start(0), two.start(1)
-        ends = [process.communicate(timeout=300)[1] for process in (chief, other)]
-        assert chief.returncode in (0, 3) and other.returncode == chief.returncode, ends
-    finally:
-        two.close()
+    _, ends = two.ran()
     made = [row["name"] for row in two.homes[0].newest_run("pipeline")["stages"]["compress"]]
     assert "distill_mlp-trained" in made, made
     assert "rank 1 of 2" in ends[1] and ends[1].count("computing as rank 1 of 2") >= 2, ends[1]

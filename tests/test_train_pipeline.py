@@ -68,13 +68,32 @@ def test_micro_batches_that_overlap_equal_those_one_after_the_other(
     )
 
 
-def test_killed_and_stopped_it_ends_with_the_same_bytes(training: Callable[[str], Training]) -> None:
-    """With dropout under float16."""
-    options = {**LONG, "strategy": TWO, "precision": "float16"}
+@pytest.mark.parametrize(
+    ("options", "killed"),
+    [
+        pytest.param({"strategy": TWO, "precision": "float16"}, "its process", id="one"),
+        pytest.param({"strategy": HYBRID, "steps": 300}, "rank 1 on .*", id="several"),
+        pytest.param(
+            {"strategy": HYBRID, "steps": 300, "precision": "float16", "accumulate": 2, "batch_size": 8},
+            "rank 1 on .*",
+            id="several-float16-accumulate",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_killed_and_stopped_it_ends_with_the_same_bytes(
+    options: dict[str, Any], killed: str, training: Callable[[str], Training]
+) -> None:
+    """With dropout; of several processes the last one is killed, and the chief stopped."""
+    options = {**LONG, **options}
+    last = options["strategy"].workers - 1
     unbroken, broken = training("unbroken"), training("broken")
     unbroken(MODEL, **options)
-    with pytest.raises(Lost, match="its process was killed by signal 9"):
-        broken(MODEL, at=send(signal.SIGKILL, 0, 60), **options)
+    if last:
+        rows = unbroken.measured["train/ranks"]
+        assert [row["rank"] for row in rows] == [0, 1] and all(row["reducing_ms"] > 0 for row in rows)
+    with pytest.raises(Lost, match=f"{killed} was killed by signal 9"):
+        broken(MODEL, at=send(signal.SIGKILL, last, 60), **options)
     with pytest.raises(Stopped) as stopped:
         broken(MODEL, at=send(signal.SIGTERM, 0, 100), **options)
     assert stopped.value.saved == broken.on_disk
@@ -439,27 +458,6 @@ def test_several_pipelines_equal_one_device_and_are_fed_the_same_batches(
     fit(resized.bench, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     assert distance(one, resized.bench) < 3e-7
     assert files(one)["state/ledger.jsonl"] == files(resized.bench)["state/ledger.jsonl"]
-
-
-@pytest.mark.parametrize(
-    "options", [{}, pytest.param({"precision": "float16", "accumulate": 2, "batch_size": 8}, marks=pytest.mark.slow)]
-)
-def test_several_pipelines_killed_and_stopped_end_with_the_same_bytes(
-    options: dict[str, Any], training: Callable[[str], Training]
-) -> None:
-    options = {**LONG, "steps": 300, "strategy": HYBRID, **options}
-    unbroken, broken = training("unbroken"), training("broken")
-    unbroken(MODEL, **options)
-    rows = unbroken.measured["train/ranks"]
-    assert [row["rank"] for row in rows] == [0, 1] and all(row["reducing_ms"] > 0 for row in rows)
-    with pytest.raises(Lost, match="rank 1 on .* was killed by signal 9"):
-        broken(MODEL, at=send(signal.SIGKILL, 1, 60), **options)
-    with pytest.raises(Stopped) as stopped:
-        broken(MODEL, at=send(signal.SIGTERM, 0, 120), **options)
-    assert stopped.value.saved == broken.on_disk
-    broken(MODEL, **options)
-    assert broken.went_on_from == stopped.value.saved
-    assert files(broken.bench) == files(unbroken.bench)
 
 
 def test_devices_and_micro_batches_are_in_the_layout() -> None:

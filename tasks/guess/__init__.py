@@ -99,10 +99,13 @@ def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
         raise Refused("PATH", f"{path}: a file of a prepared data set", rule, f"name its folder, {path.parent}")
     if path.name.lower().endswith(IN_PLACE) and not is_webdataset_of_samples(root):
         return _guess_archive(root, choices)
-    if is_webdataset(path.name) and not is_webdataset_of_samples(root):
-        archive_above(root)  # refuses what is compressed as a whole
     if (kind := kind_of_file(path.name)) is not None:
-        return guess_beside(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
+        try:
+            return guess_beside(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
+        except Refused:
+            if is_webdataset(path.name) and not is_webdataset_of_samples(root):
+                archive_above(root)  # refuses one that is compressed as a whole
+            raise
     raise _refuse_file(path)
 
 

@@ -4,7 +4,8 @@
 
 A digits run in an empty home, by both checkouts in turn; `CHECKOUT` has a `.venv` of its own. The proportional set size
 (Pss: pages that processes share are divided among them) of the command and of Prefect's server, as it was last seen
-before the command ended: the most of a second. A/A: this checkout a second time.
+before the command ended: the most of a second. A/A: this checkout a second time. Then the same of fresh processes that
+import libraries and do nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +25,13 @@ import psutil
 from tests.support.homes import ROOT, surroundings
 
 ROUNDS = 5
+FLOW = "from flows.session import has_form; has_form.set(False); import prefect.flow_engine, flows.pipeline"
+IMPORTS = {
+    "Prefect, with a flow": FLOW,
+    "that, and MLflow with its database": f"{FLOW}; from tasks.tracking import runs; runs.import_database_store()",
+    "Prefect's server": "import infra.prefect_server",
+}
+PRINT = "; print(next(line.split()[1] for line in open('/proc/self/smaps_rollup') if line.startswith('Pss:')))"
 EVERY, LAST = 0.05, 20
 """Seconds between two looks, and how many looks are the end."""
 
@@ -44,6 +53,14 @@ def at_the_end(checkout: Path, home: Path) -> tuple[float, float]:
     return max(seen[-LAST:], key=sum)  # a process that is ending has given some of it back
 
 
+def of_imports(code: str) -> float:
+    """Return the MiB of a fresh process after it has run some code."""
+    done = subprocess.run(
+        [sys.executable, "-c", code + PRINT], cwd=ROOT, check=True, capture_output=True, text=True, env=surroundings()
+    )
+    return int(done.stdout) / 1024
+
+
 def main() -> None:
     """Print medians and the ratio to the other checkout in the same round."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,6 +77,8 @@ def main() -> None:
         own, of_server = (statistics.median(each) for each in zip(*found, strict=True))
         goal = "  goal 0.7x" if name == "this" else ""
         print(f"  {name:<12}{own:>7.0f} + {of_server:.0f} MiB  {spread}{goal}")
+    for what, code in IMPORTS.items():
+        print(f"  {what}: {of_imports(code):.0f} MiB")
 
 
 if __name__ == "__main__":

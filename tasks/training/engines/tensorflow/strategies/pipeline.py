@@ -83,6 +83,8 @@ class PipelineStrategy:
             sums = dict(enumerate(tensors))
             for number, device in enumerate(self.names):
                 own = [place for place, stage in enumerate(stages) if stage == number]
+                if not own:  # a stage of frozen layers
+                    continue
                 with tf.device(device):
                     values = tf.concat([tf.reshape(tensors[place], [-1]) for place in own], axis=0)
                     values = summed(values, processes, STAGES_KEY + number, instance=1)
